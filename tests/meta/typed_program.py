@@ -18,6 +18,7 @@ import numpy as np
 
 import weft
 import weft.numpy as jnp
+import weft.train
 from weft import Array, grad, jit, lax, linen, optim, random, value_and_grad, vmap
 from weft.typing import ArrayLike
 
@@ -443,6 +444,17 @@ class Encoder(linen.Module):
         return a
 
 
+@linen.struct.dataclass
+class Batch:
+    inputs: Array
+    name: str = linen.struct.field(pytree_node=False, default="train")
+
+
+class Counters(linen.struct.PyTreeNode):
+    steps: Array
+    name: str = "train"
+
+
 class TrainState(NamedTuple):
     params: Mapping[str, Any]
     opt_state: optim.OptState
@@ -466,12 +478,23 @@ def training() -> None:
         params = optim.apply_updates(state.params, updates)
         return TrainState(params, opt_state, state.steps + 1), value
 
+    train_state = weft.train.TrainState.create(
+        apply_fn=model.apply, params=variables["params"], tx=optim.sgd(0.1, momentum=0.9)
+    )
+    train_state = train_state.apply_gradients(grads=variables["params"]).replace(step=5)
+    print(train_state.step + 1, train_state.apply_fn({"params": train_state.params}, x[None]).sum())
+    frozen = linen.FrozenDict({"a": x})
+    print(frozen.copy({"b": x})["b"], frozen.pop("a")[1], len(frozen), [*frozen.items()])
+    batch, counters = Batch(x, name="test"), Counters(jnp.zeros(())).replace(name="test")
+    print(jit(lambda b: b)(batch).inputs, weft.tree.leaves(counters), counters.steps + 1)
     state = TrainState(variables["params"], tx.init(variables["params"]))
     for _ in range(2):
         state, value = update(state, x[None], model)
         print(float(value), state.steps)
     schedule = optim.warmup_cosine_decay_schedule(0.0, 1.0, 1, 10)
     print(schedule(1), optim.sgd(schedule).init(x))
+    print(optim.sgd(np.float32(0.1)).init(x), optim.tree.norm({"w": x}) + 1)
+    print(optim.tree.zeros_like({"w": x})["w"].shape, optim.projections.projection_simplex(x, 2.0))
     w = x
     w = optim.apply_updates(w, optim.sgd(0.1).update(w, optim.sgd(0.1).init(w))[0])
     w = optim.incremental_update(w, x, 0.1)

@@ -1,6 +1,8 @@
 """Frozen dictionaries: ``weft.linen.core``, the counterpart of ``flax.core``."""
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -26,7 +28,7 @@ class FrozenDict(Mapping):
         self._dict = given if __unsafe_skip_copy__ else {k: _thaw(v) for k, v in given.items()}
         self._hash = None
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> Any:
         value = self._dict[key]
         return _wrap(value) if type(value) is dict else value
 
@@ -36,10 +38,10 @@ class FrozenDict(Mapping):
     def __contains__(self, key):
         return key in self._dict
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return iter(self._dict)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._dict)
 
     def __repr__(self):
@@ -53,7 +55,7 @@ class FrozenDict(Mapping):
             self._hash = hash(frozenset(self.items()))
         return self._hash
 
-    def items(self):
+    def items(self) -> Any:
         """The keys and values, with inner dictionaries frozen."""
         return [(key, self[key]) for key in self._dict]
 
@@ -61,11 +63,11 @@ class FrozenDict(Mapping):
         """The nested keys and values, one a line."""
         return f"FrozenDict({_layout(self._dict, num_spaces)})"
 
-    def copy(self, add_or_replace=MappingProxyType({})):
+    def copy(self, add_or_replace: Mapping[Any, Any] = MappingProxyType({})) -> FrozenDict:
         """A new frozen dictionary with these entries added or replaced."""
         return type(self)({**self._dict, **unfreeze(dict(add_or_replace))})
 
-    def pop(self, key):
+    def pop(self, key: Any) -> tuple[FrozenDict, Any]:
         """A new frozen dictionary without the key, and the value it had."""
         rest = {k: v for k, v in self._dict.items() if k != key}
         return type(self)(rest), self[key]
@@ -115,7 +117,7 @@ def _layout(value, spaces: int) -> str:
     return "{\n" + "".join(margin + line + "\n" for line in lines.splitlines()) + "}"
 
 
-def freeze(xs) -> FrozenDict:
+def freeze(xs: Mapping[Any, Any]) -> FrozenDict:
     """An immutable copy of a nested dictionary.
 
     >>> freeze({"a": 1}) == {"a": 1}
@@ -124,7 +126,7 @@ def freeze(xs) -> FrozenDict:
     return FrozenDict(xs)
 
 
-def unfreeze(x):
+def unfreeze(x: Any) -> Any:
     """A mutable copy of a nested dictionary, frozen or not.
 
     >>> unfreeze(freeze({"a": {"b": 1}}))
@@ -137,7 +139,7 @@ def unfreeze(x):
     return x
 
 
-def copy(x, add_or_replace=MappingProxyType({})):
+def copy(x: Any, add_or_replace: Mapping[Any, Any] = MappingProxyType({})) -> Any:
     """A copy of a frozen or plain dictionary, with these entries added or replaced."""
     if isinstance(x, FrozenDict):
         return x.copy(add_or_replace)
@@ -146,7 +148,7 @@ def copy(x, add_or_replace=MappingProxyType({})):
     raise TypeError(f"copy takes a FrozenDict or a dict, not {type(x).__name__}")
 
 
-def pop(x, key):
+def pop(x: Any, key: Any) -> tuple[Any, Any]:
     """A frozen or plain dictionary without the key, and the value it had."""
     if isinstance(x, FrozenDict):
         return x.pop(key)

@@ -1,8 +1,11 @@
 """Immutable dataclasses that are pytrees: the counterpart of ``flax.struct``."""
 
+from __future__ import annotations
+
 import dataclasses
 import functools
-from typing import TypeVar, dataclass_transform
+from collections.abc import Mapping
+from typing import Any, TypeVar, dataclass_transform
 
 from weft import tree_util
 from weft.linen import serialization
@@ -10,7 +13,9 @@ from weft.linen import serialization
 TNode = TypeVar("TNode", bound="PyTreeNode")
 
 
-def field(pytree_node=True, *, metadata=None, **kwargs):
+def field(
+    pytree_node: bool = True, *, metadata: Mapping[str, Any] | None = None, **kwargs: Any
+) -> Any:
     """A field of a dataclass; with ``pytree_node=False`` it is static data, not a subtree."""
     metadata = {**(metadata or {}), "pytree_node": pytree_node}
     return dataclasses.field(metadata=metadata, **kwargs)
@@ -44,7 +49,7 @@ def _replace(self, **updates):
 
 
 @dataclass_transform(field_specifiers=(field,))
-def dataclass(clz=None, **kwargs):
+def dataclass(clz: Any = None, **kwargs: Any) -> Any:
     """Make a class an immutable dataclass that can pass through transformations.
 
     >>> @dataclass
@@ -83,13 +88,13 @@ class PyTreeNode:
     [3.0]
     """
 
-    def __init_subclass__(cls, **kwargs):
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__()
         dataclass(cls, **kwargs)
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise TypeError("PyTreeNode has no fields; subclass it and declare them in the subclass")
 
-    def replace(self: TNode, **overrides) -> TNode:
+    def replace(self: TNode, **overrides: Any) -> TNode:
         """A copy with these fields replaced."""
         return dataclasses.replace(self, **overrides)

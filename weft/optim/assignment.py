@@ -1,10 +1,13 @@
 """Rows assigned to columns at the least cost: ``weft.optim.assignment``."""
 
+from __future__ import annotations
+
+import weft
 import weft.lax as lax
 import weft.numpy as jnp
 
 
-def hungarian_algorithm(cost_matrix):
+def hungarian_algorithm(cost_matrix: weft.Array) -> tuple[weft.Array, weft.Array]:
     """The rows and columns of an assignment of least cost, as many as the shorter side.
 
     >>> import weft.numpy as jnp, weft.optim as optim
@@ -25,7 +28,7 @@ def hungarian_algorithm(cost_matrix):
     return pair if rows < columns else pair[::-1]
 
 
-def base_hungarian_algorithm(cost_matrix):
+def base_hungarian_algorithm(cost_matrix: weft.Array) -> tuple[weft.Array, weft.Array]:
     """As `hungarian_algorithm`, with the pairs in the order of the rows."""
     rows, columns = cost_matrix.shape
     if rows == 0 or columns == 0:

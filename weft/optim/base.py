@@ -8,15 +8,16 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import weft
 import weft.numpy as jnp
+from weft.typing import ArrayLike
 
 Params = Any
 Updates = Any
 OptState = Any
 ScheduleState = Any
 Schedule = Callable[[Any], Any]
-ScalarOrSchedule = float | weft.Array | Schedule
+ScalarOrSchedule = ArrayLike | Schedule
 MaskOrFn = Any | Callable[[Params], Any] | None
-Numeric = float | weft.Array
+Numeric = ArrayLike
 
 
 @runtime_checkable

@@ -1,9 +1,16 @@
 """Functions made differentiable by noise on their input: ``weft.optim.perturbations``."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import weft
 import weft.lax as lax
 import weft.numpy as jnp
 from weft.optim import tree
+
+R = TypeVar("R")
 
 
 class Normal:
@@ -33,7 +40,13 @@ class Gumbel:
 _GUMBEL = Gumbel()
 
 
-def make_perturbed_fun(fun, num_samples=1000, sigma=0.1, noise=_GUMBEL, use_baseline=True):
+def make_perturbed_fun(
+    fun: Callable[..., R],
+    num_samples: int = 1000,
+    sigma: float | weft.Array = 0.1,
+    noise: Any = _GUMBEL,
+    use_baseline: bool = True,
+) -> Callable[..., R]:
     """The mean of `fun` over noise on its input (Berthet et al., 2020), as `f(key, x)`.
 
     It has derivatives even where `fun` has none, by the score of the noise, less noisy with the

@@ -1,18 +1,24 @@
 """Nearest points of sets, for trees: ``weft.optim.projections``."""
 
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
 import weft
 import weft.lax as lax
 import weft.numpy as jnp
 from weft.flatten_util import ravel_pytree
 from weft.optim import tree as _tree
 
+T = TypeVar("T")
 
-def projection_non_negative(tree):
+
+def projection_non_negative(tree: T) -> T:
     """Onto what is not negative."""
     return weft.tree.map(weft.nn.relu, tree)
 
 
-def projection_box(tree, lower, upper):
+def projection_box(tree: T, lower: Any, upper: Any) -> T:
     """Onto what lies between two trees, or two numbers."""
 
     def bounds(limit):
@@ -23,7 +29,7 @@ def projection_box(tree, lower, upper):
     return weft.tree.map(jnp.clip, tree, bounds(lower), bounds(upper))
 
 
-def projection_hypercube(tree, scale=1):
+def projection_hypercube(tree: T, scale: Any = 1) -> T:
     """Onto [0, scale] in every element."""
     return projection_box(tree, 0, scale)
 
@@ -47,7 +53,7 @@ def _unit_simplex_jvp(primals, tangents):
     return projected, support * direction - mean * support
 
 
-def projection_simplex(tree, scale=1):
+def projection_simplex(tree: T, scale: Any = 1) -> T:
     """Onto what is not negative and sums to `scale`.
 
     >>> import weft.numpy as jnp, weft.optim as optim
@@ -60,45 +66,45 @@ def projection_simplex(tree, scale=1):
     return unravel(scale * _unit_simplex(values / scale))
 
 
-def projection_l1_sphere(tree, scale=1):
+def projection_l1_sphere(tree: T, scale: Any = 1) -> T:
     """Onto what has magnitudes that sum to `scale`."""
     sizes = projection_simplex(weft.tree.map(jnp.abs, tree), scale)
     return _tree.mul(weft.tree.map(jnp.sign, tree), sizes)
 
 
-def projection_l1_ball(tree, scale=1):
+def projection_l1_ball(tree: T, scale: Any = 1) -> T:
     """Onto what has magnitudes that sum to `scale` or less."""
     inside = _tree.norm(tree, ord=1) <= scale
     return lax.cond(inside, lambda x: x, lambda x: projection_l1_sphere(x, scale), tree)
 
 
-def projection_l2_sphere(tree, scale=1):
+def projection_l2_sphere(tree: T, scale: Any = 1) -> T:
     """Onto what has the norm `scale`."""
     return _tree.scale(scale / _tree.norm(tree), tree)
 
 
-def projection_l2_ball(tree, scale=1):
+def projection_l2_ball(tree: T, scale: Any = 1) -> T:
     """Onto what has the norm `scale` or less."""
     squares = _tree.norm(tree, squared=True)
     return _tree.scale(scale / jnp.sqrt(jnp.maximum(squares, scale**2)), tree)
 
 
-def projection_linf_ball(tree, scale=1):
+def projection_linf_ball(tree: T, scale: Any = 1) -> T:
     """Onto what has no magnitude above `scale`."""
     return projection_box(tree, -scale, scale)
 
 
-def projection_vector(x, a):
+def projection_vector(x: T, a: Any) -> T:
     """Onto the line through zero and `a`."""
     return _tree.scale(_tree.vdot(x, a) / _tree.vdot(a, a), a)
 
 
-def projection_hyperplane(x, a, b):
+def projection_hyperplane(x: T, a: Any, b: Any) -> T:
     """Onto ⟨a, x⟩ = b."""
     return _tree.add_scale(x, (b - _tree.vdot(x, a)) / _tree.vdot(a, a), a)
 
 
-def projection_halfspace(x, a, b):
+def projection_halfspace(x: T, a: Any, b: Any) -> T:
     """Onto ⟨a, x⟩ ≤ b."""
     excess = (b - _tree.vdot(x, a)) / _tree.vdot(a, a)
     return _tree.add_scale(x, jnp.clip(excess, max=0), a)

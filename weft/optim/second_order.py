@@ -1,11 +1,18 @@
 """Products with the Hessian and its diagonal: ``weft.optim.second_order``."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import weft
 import weft.numpy as jnp
 from weft.flatten_util import ravel_pytree
 
+T = TypeVar("T")
 
-def hvp(loss, v, params, inputs, targets):
+
+def hvp(loss: Callable[..., Any], v: Any, params: T, inputs: Any, targets: Any) -> T:
     """The Hessian of `loss(params, inputs, targets)` times `v`, a flat vector; as a tree.
 
     >>> import weft.numpy as jnp, weft.optim as optim
@@ -19,7 +26,7 @@ def hvp(loss, v, params, inputs, targets):
     return weft.jvp(gradient, [params], [unravel(v)])[1]
 
 
-def hessian_diag(loss, params, inputs, targets):
+def hessian_diag(loss: Callable[..., Any], params: Any, inputs: Any, targets: Any) -> weft.Array:
     """The diagonal of the Hessian, as a flat vector."""
 
     def entry(v):
@@ -29,7 +36,9 @@ def hessian_diag(loss, params, inputs, targets):
     return weft.vmap(entry)(jnp.eye(flat.size, dtype=flat.dtype))
 
 
-def fisher_diag(negative_log_likelihood, params, inputs, targets):
+def fisher_diag(
+    negative_log_likelihood: Callable[..., Any], params: Any, inputs: Any, targets: Any
+) -> weft.Array:
     """The squared gradient, as a flat vector: the diagonal of the observed Fisher information."""
     gradient = weft.grad(negative_log_likelihood)(params, inputs, targets)
     return jnp.square(ravel_pytree(gradient)[0])

@@ -1,6 +1,6 @@
 """Loss scaling for training in half precision."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import weft
 from weft import lax, tree_util
@@ -51,7 +51,7 @@ class DynamicScale(struct.PyTreeNode):
         by = lambda scaled: weft.value_and_grad(scaled, argnums, has_aux)
         return scaled_gradients(self, fun, by, has_aux, axis_name)
 
-    def next_scale(self, finite):
+    def next_scale(self, finite: Any) -> Self:
         """The scale of the next step, after one whose gradients were finite or not."""
         grow = jnp.asarray(self.fin_steps == self.growth_interval)
         most = jnp.finfo(jnp.float32).max

@@ -1,7 +1,7 @@
 """When to stop a training that no longer improves."""
 
 import math
-from typing import Any
+from typing import Any, Self
 
 from weft.linen import struct
 
@@ -32,12 +32,12 @@ class EarlyStopping(struct.PyTreeNode):
     should_stop: bool = False
     has_improved: bool = False
 
-    def reset(self):
+    def reset(self) -> Self:
         """As at the start."""
         start = {"best_metric": float("inf"), "patience_count": 0}
         return self.replace(**start, should_stop=False, has_improved=False)
 
-    def update(self, metric):
+    def update(self, metric: Any) -> Self:
         """The state after a new value of the metric."""
         if math.isinf(self.best_metric) or self.best_metric - metric > self.min_delta:
             return self.replace(best_metric=metric, patience_count=0, has_improved=True)

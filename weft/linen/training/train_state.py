@@ -1,7 +1,9 @@
 """Parameters, optimiser and its state, in one pytree."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 from weft import numpy as jnp
 from weft import tree_util
@@ -44,7 +46,7 @@ class TrainState(struct.PyTreeNode):
     tx: Any = struct.field(pytree_node=False)
     opt_state: Any = struct.field(pytree_node=True)
 
-    def apply_gradients(self, *, grads, **kwargs):
+    def apply_gradients(self, *, grads: Any, **kwargs: Any) -> Self:
         """The state after one step; further fields are replaced by keyword."""
         special = isinstance(grads, Mapping) and OVERWRITE_WITH_GRADIENT in grads
         ours, theirs = (self.params["params"], grads["params"]) if special else (self.params, grads)
@@ -56,7 +58,9 @@ class TrainState(struct.PyTreeNode):
         return self.replace(step=self.step + 1, params=params, opt_state=opt_state, **kwargs)
 
     @classmethod
-    def create(cls, *, apply_fn, params, tx, **kwargs):
+    def create(
+        cls, *, apply_fn: Callable[..., Any] | None, params: Any, tx: Any, **kwargs: Any
+    ) -> Self:
         """A state at step 0, with the optimiser's state for these parameters."""
         special = isinstance(params, Mapping) and OVERWRITE_WITH_GRADIENT in params
         opt_state = tx.init(params["params"] if special else params)

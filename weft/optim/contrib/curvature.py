@@ -1,5 +1,7 @@
 """Steps over an estimate of the diagonal of the Hessian."""
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import weft
@@ -27,7 +29,9 @@ class SophiaState(NamedTuple):
     hessian_fn_state: Any
 
 
-def hutchinson_estimator_diag_hessian(random_seed=None):
+def hutchinson_estimator_diag_hessian(
+    random_seed: Any = None,
+) -> base.GradientTransformationExtraArgs:
     """The diagonal of the Hessian of `obj_fn=`, estimated from a product with random signs."""
 
     def init(params):
@@ -111,20 +115,20 @@ def scale_by_sophia(
 
 
 def sophia(
-    learning_rate,
-    b1=0.965,
-    b2=0.99,
-    eps=1e-8,
-    weight_decay=1e-4,
-    weight_decay_mask=None,
-    gamma=0.01,
-    clip_threshold=1.0,
-    update_interval=10,
-    hessian_diagonal_fn=_HUTCHINSON,
-    mu_dtype=None,
-    verbose=False,
-    print_win_rate_every_n_steps=0,
-):
+    learning_rate: base.ScalarOrSchedule,
+    b1: base.Numeric = 0.965,
+    b2: base.Numeric = 0.99,
+    eps: base.Numeric = 1e-08,
+    weight_decay: base.Numeric = 0.0001,
+    weight_decay_mask: base.MaskOrFn = None,
+    gamma: base.Numeric = 0.01,
+    clip_threshold: base.Numeric = 1.0,
+    update_interval: int = 10,
+    hessian_diagonal_fn: Any = _HUTCHINSON,
+    mu_dtype: Any = None,
+    verbose: bool = False,
+    print_win_rate_every_n_steps: int = 0,
+) -> base.GradientTransformationExtraArgs:
     """Sophia (Liu et al., 2023): clipped second-order steps; `update` takes `obj_fn=`."""
     return chain(
         scale_by_sophia(

@@ -1,5 +1,7 @@
 """Updates of matrices as matrices: made orthogonal (Muon), or kept to a low rank (GaLore)."""
 
+from __future__ import annotations
+
 import math
 from typing import Any, NamedTuple
 
@@ -129,17 +131,17 @@ def _is_muon_numbers(node):
 
 
 def scale_by_muon(
-    ns_coeffs=NS_COEFFS,
-    ns_steps=5,
-    beta=0.95,
-    eps=1e-8,
-    mu_dtype=None,
+    ns_coeffs: Any = NS_COEFFS,
+    ns_steps: int = 5,
+    beta: base.Numeric = 0.95,
+    eps: base.Numeric = 1e-08,
+    mu_dtype: Any = None,
     *,
-    nesterov=True,
-    adaptive=False,
-    preconditioning="frobenius",
-    weight_dimension_numbers=None,
-):
+    nesterov: bool = True,
+    adaptive: bool = False,
+    preconditioning: str = "frobenius",
+    weight_dimension_numbers: Any = None,
+) -> base.GradientTransformation:
     """Momentum made orthogonal."""
     if preconditioning not in PRECONDITIONINGS:
         raise ValueError(
@@ -207,26 +209,26 @@ def scale_by_shape(weight_dimension_numbers, consistent_rms=None):
 
 
 def muon(
-    learning_rate,
-    ns_coeffs=NS_COEFFS,
-    ns_steps=5,
-    beta=0.95,
-    eps=1e-8,
-    weight_decay=0.0,
-    weight_decay_mask=None,
-    mu_dtype=None,
+    learning_rate: base.ScalarOrSchedule,
+    ns_coeffs: Any = NS_COEFFS,
+    ns_steps: int = 5,
+    beta: base.Numeric = 0.95,
+    eps: base.Numeric = 1e-08,
+    weight_decay: base.Numeric = 0.0,
+    weight_decay_mask: base.MaskOrFn = None,
+    mu_dtype: Any = None,
     *,
-    nesterov=True,
-    adaptive=False,
-    preconditioning="frobenius",
-    adam_b1=0.9,
-    adam_b2=0.999,
-    adam_eps_root=0.0,
-    adam_weight_decay=0.0,
-    adam_learning_rate=None,
-    muon_weight_dimension_numbers=None,
-    consistent_rms=None,
-):
+    nesterov: bool = True,
+    adaptive: bool = False,
+    preconditioning: str = "frobenius",
+    adam_b1: base.Numeric = 0.9,
+    adam_b2: base.Numeric = 0.999,
+    adam_eps_root: base.Numeric = 0.0,
+    adam_weight_decay: base.Numeric = 0.0,
+    adam_learning_rate: Any = None,
+    muon_weight_dimension_numbers: Any = None,
+    consistent_rms: Any = None,
+) -> base.GradientTransformationExtraArgs:
     """Muon (Jordan et al., 2024): orthogonal updates for matrices, AdamW for the rest.
 
     Which parameters are matrices, and along which axes, is said by
@@ -291,8 +293,12 @@ def muon(
 
 
 def scale_by_galore(
-    rank=128, update_proj_gap=200, scale=1.0, base_optimizer=None, weight_dimension_numbers=None
-):
+    rank: int = 128,
+    update_proj_gap: int = 200,
+    scale: base.Numeric = 1.0,
+    base_optimizer: base.GradientTransformation = None,
+    weight_dimension_numbers: Any = None,
+) -> base.GradientTransformation:
     """Run another optimiser on gradients projected to a low rank, and project its updates back.
 
     Every `update_proj_gap` steps the projection is made anew, from the singular vectors of the
@@ -389,15 +395,15 @@ def scale_by_galore(
 
 
 def galore(
-    learning_rate,
-    rank=128,
-    update_proj_gap=200,
-    scale=1.0,
-    base_optimizer=None,
-    weight_decay=0.0,
-    mask=None,
-    weight_dimension_numbers=None,
-):
+    learning_rate: base.ScalarOrSchedule,
+    rank: int = 128,
+    update_proj_gap: int = 200,
+    scale: base.Numeric = 1.0,
+    base_optimizer: base.GradientTransformation = None,
+    weight_decay: base.Numeric = 0.0,
+    mask: base.MaskOrFn = None,
+    weight_dimension_numbers: Any = None,
+) -> base.GradientTransformationExtraArgs:
     """GaLore (Zhao et al., 2024): Adam's state at a low rank."""
     return chain(
         scale_by_galore(rank, update_proj_gap, scale, base_optimizer, weight_dimension_numbers),

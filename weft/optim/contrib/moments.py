@@ -1,6 +1,8 @@
 """Further optimisers made of moving averages of gradients."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import weft
 import weft.numpy as jnp
@@ -48,7 +50,12 @@ class MadgradState(NamedTuple):
     x0: base.Params
 
 
-def scale_by_acprop(b1=0.9, b2=0.999, eps=1e-16, eps_root=1e-16):
+def scale_by_acprop(
+    b1: base.Numeric = 0.9,
+    b2: base.Numeric = 0.999,
+    eps: base.Numeric = 1e-16,
+    eps_root: base.Numeric = 1e-16,
+) -> base.GradientTransformation:
     """Divide the gradient by the deviation known before this step."""
     base.check_numbers("scale_by_acprop", b1=b1, b2=b2, eps=eps, eps_root=eps_root)
 
@@ -71,7 +78,15 @@ def scale_by_acprop(b1=0.9, b2=0.999, eps=1e-16, eps_root=1e-16):
     return base.GradientTransformation(init, update)
 
 
-def acprop(learning_rate, b1=0.9, b2=0.999, eps=1e-16, eps_root=1e-16, weight_decay=0.0, mask=None):
+def acprop(
+    learning_rate: base.ScalarOrSchedule,
+    b1: base.Numeric = 0.9,
+    b2: base.Numeric = 0.999,
+    eps: base.Numeric = 1e-16,
+    eps_root: base.Numeric = 1e-16,
+    weight_decay: base.Numeric = 0.0,
+    mask: base.MaskOrFn = None,
+) -> base.GradientTransformationExtraArgs:
     """ACProp (Zhuang et al., 2021): AdaBelief with an older denominator and no momentum."""
     return chain(
         scale_by_acprop(b1, b2, eps, eps_root),
@@ -86,8 +101,14 @@ def _at(value, step):
 
 
 def scale_by_ademamix(
-    b1=0.9, b2=0.999, b3=0.9999, alpha=6.0, eps=1e-8, eps_root=0.0, mu_dtype=None
-):
+    b1: base.Numeric = 0.9,
+    b2: base.Numeric = 0.999,
+    b3: base.Numeric = 0.9999,
+    alpha: base.Numeric = 6.0,
+    eps: base.Numeric = 1e-08,
+    eps_root: base.Numeric = 0.0,
+    mu_dtype: Any = None,
+) -> base.GradientTransformation:
     """Adam with a second, slower mean of the gradient, added with the weight `alpha`."""
     mu_dtype = canonical_dtype(mu_dtype)
 
@@ -112,17 +133,17 @@ def scale_by_ademamix(
 
 
 def ademamix(
-    learning_rate,
-    b1=0.9,
-    b2=0.999,
-    b3=0.9999,
-    alpha=5.0,
-    eps=1e-8,
-    eps_root=0.0,
-    mu_dtype=None,
-    weight_decay=0.0,
-    mask=None,
-):
+    learning_rate: base.ScalarOrSchedule,
+    b1: base.Numeric = 0.9,
+    b2: base.Numeric = 0.999,
+    b3: base.Numeric = 0.9999,
+    alpha: base.Numeric = 5.0,
+    eps: base.Numeric = 1e-08,
+    eps_root: base.Numeric = 0.0,
+    mu_dtype: Any = None,
+    weight_decay: base.Numeric = 0.0,
+    mask: base.MaskOrFn = None,
+) -> base.GradientTransformationExtraArgs:
     """AdEMAMix (Pagliardini et al., 2024): Adam with a fast and a slow mean."""
     return chain(
         scale_by_ademamix(b1, b2, b3, alpha, eps, eps_root, mu_dtype),
@@ -131,7 +152,13 @@ def ademamix(
     )
 
 
-def scale_by_simplified_ademamix(b1=0.99, b2=0.95, alpha=0.0, eps=1e-8, eps_root=0.0):
+def scale_by_simplified_ademamix(
+    b1: base.Numeric = 0.99,
+    b2: base.Numeric = 0.95,
+    alpha: base.Numeric = 0.0,
+    eps: base.Numeric = 1e-08,
+    eps_root: base.Numeric = 0.0,
+) -> base.GradientTransformation:
     """Momentum plus `alpha` times the gradient, over the root of the mean square."""
 
     def init(params):
@@ -153,15 +180,15 @@ def scale_by_simplified_ademamix(b1=0.99, b2=0.95, alpha=0.0, eps=1e-8, eps_root
 
 
 def simplified_ademamix(
-    learning_rate,
-    b1=0.99,
-    b2=0.95,
-    alpha=0.0,
-    eps=1e-8,
-    eps_root=0.0,
-    weight_decay=0.0,
-    mask=None,
-):
+    learning_rate: base.ScalarOrSchedule,
+    b1: base.Numeric = 0.99,
+    b2: base.Numeric = 0.95,
+    alpha: base.Numeric = 0.0,
+    eps: base.Numeric = 1e-08,
+    eps_root: base.Numeric = 0.0,
+    weight_decay: base.Numeric = 0.0,
+    mask: base.MaskOrFn = None,
+) -> base.GradientTransformationExtraArgs:
     """Simplified AdEMAMix (Morwani et al., 2025): one mean, plus the gradient."""
     return chain(
         scale_by_simplified_ademamix(b1, b2, alpha, eps, eps_root),
@@ -176,15 +203,15 @@ def fourth_root(step):
 
 
 def scale_by_adopt(
-    b1=0.9,
-    b2=0.9999,
-    eps=1e-6,
-    mu_dtype=None,
+    b1: base.Numeric = 0.9,
+    b2: base.Numeric = 0.9999,
+    eps: base.Numeric = 1e-06,
+    mu_dtype: Any = None,
     *,
-    nesterov=False,
-    use_clipping=True,
-    clip_value_fn=fourth_root,
-):
+    nesterov: bool = False,
+    use_clipping: bool = True,
+    clip_value_fn: Any = fourth_root,
+) -> base.GradientTransformation:
     """The mean of gradients that were divided by the second moment before them."""
     base.check_numbers("scale_by_adopt", b1=b1, b2=b2, eps=eps)
     mu_dtype = canonical_dtype(mu_dtype)
@@ -211,16 +238,16 @@ def scale_by_adopt(
 
 
 def adopt(
-    learning_rate,
-    b1=0.9,
-    b2=0.9999,
-    eps=1e-6,
-    mu_dtype=None,
+    learning_rate: base.ScalarOrSchedule,
+    b1: base.Numeric = 0.9,
+    b2: base.Numeric = 0.9999,
+    eps: base.Numeric = 1e-06,
+    mu_dtype: Any = None,
     *,
-    nesterov=False,
-    use_clipping=True,
-    clip_value_fn=fourth_root,
-):
+    nesterov: bool = False,
+    use_clipping: bool = True,
+    clip_value_fn: Any = fourth_root,
+) -> base.GradientTransformationExtraArgs:
     """ADOPT (Taniguchi et al., 2024): Adam that converges with any b2."""
     scaling = scale_by_adopt(
         b1,
@@ -234,7 +261,9 @@ def adopt(
     return chain(scaling, scale_by_learning_rate(learning_rate))
 
 
-def scale_by_cocob(alpha=100.0, eps=1e-8):
+def scale_by_cocob(
+    alpha: base.Numeric = 100.0, eps: base.Numeric = 1e-08
+) -> base.GradientTransformation:
     """Steps as bets on the sign of the gradient, without a learning rate."""
 
     def init(params):
@@ -265,7 +294,13 @@ def scale_by_cocob(alpha=100.0, eps=1e-8):
     return base.GradientTransformation(init, update)
 
 
-def cocob(learning_rate=1.0, alpha=100.0, eps=1e-8, weight_decay=0.0, mask=None):
+def cocob(
+    learning_rate: base.ScalarOrSchedule = 1.0,
+    alpha: base.Numeric = 100.0,
+    eps: base.Numeric = 1e-08,
+    weight_decay: base.Numeric = 0.0,
+    mask: base.MaskOrFn = None,
+) -> base.GradientTransformationExtraArgs:
     """COCOB (Orabona and Tommasi, 2017): training as betting on coins."""
     return chain(
         add_decayed_weights(weight_decay, mask),
@@ -274,7 +309,9 @@ def cocob(learning_rate=1.0, alpha=100.0, eps=1e-8, weight_decay=0.0, mask=None)
     )
 
 
-def scale_by_madgrad(learning_rate, momentum=0.9, eps=1e-6):
+def scale_by_madgrad(
+    learning_rate: base.ScalarOrSchedule, momentum: base.Numeric = 0.9, eps: base.Numeric = 1e-06
+) -> base.GradientTransformation:
     """Dual averaging over the cube root of the sum of squared gradients, with momentum."""
 
     def init(params):
@@ -298,6 +335,11 @@ def scale_by_madgrad(learning_rate, momentum=0.9, eps=1e-6):
     return base.GradientTransformation(init, update)
 
 
-def madgrad(learning_rate, momentum=0.9, weight_decay=0.0, eps=1e-6):
+def madgrad(
+    learning_rate: base.ScalarOrSchedule,
+    momentum: base.Numeric = 0.9,
+    weight_decay: base.Numeric = 0.0,
+    eps: base.Numeric = 1e-06,
+) -> base.GradientTransformationExtraArgs:
     """MADGRAD (Defazio and Jelassi, 2021): momentumised, adaptive dual averaging."""
     return chain(add_decayed_weights(weight_decay), scale_by_madgrad(learning_rate, momentum, eps))

@@ -1,6 +1,8 @@
 """Optimisers that find their learning rate themselves."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import weft
 import weft.lax as lax
@@ -98,7 +100,13 @@ def _mean_square(old, new, decay):
     return weft.tree.map(lambda o, n: decay * o + (1 - decay) * n * n, old, new)
 
 
-def dadapt_adamw(learning_rate=1.0, betas=(0.9, 0.999), eps=1e-8, estim_lr0=1e-6, weight_decay=0.0):
+def dadapt_adamw(
+    learning_rate: base.ScalarOrSchedule = 1.0,
+    betas: tuple[base.Numeric, base.Numeric] = (0.9, 0.999),
+    eps: base.Numeric = 1e-08,
+    estim_lr0: base.Numeric = 1e-06,
+    weight_decay: base.Numeric = 0.0,
+) -> base.GradientTransformationExtraArgs:
     """AdamW with D-Adaptation (Defazio and Mishchenko, 2023)."""
     beta1, beta2 = betas
     root = beta2**0.5
@@ -134,15 +142,15 @@ def dadapt_adamw(learning_rate=1.0, betas=(0.9, 0.999), eps=1e-8, estim_lr0=1e-6
 
 
 def prodigy(
-    learning_rate=1.0,
-    betas=(0.9, 0.999),
-    beta3=None,
-    eps=1e-8,
-    estim_lr0=1e-6,
-    estim_lr_coef=1.0,
-    weight_decay=0.0,
-    safeguard_warmup=False,
-):
+    learning_rate: base.ScalarOrSchedule = 1.0,
+    betas: tuple[base.Numeric, base.Numeric] = (0.9, 0.999),
+    beta3: Any = None,
+    eps: base.Numeric = 1e-08,
+    estim_lr0: base.Numeric = 1e-06,
+    estim_lr_coef: base.Numeric = 1.0,
+    weight_decay: base.Numeric = 0.0,
+    safeguard_warmup: bool = False,
+) -> base.GradientTransformationExtraArgs:
     """Prodigy (Mishchenko and Defazio, 2023): AdamW that estimates the distance to the solution."""
     beta1, beta2 = betas
     beta3 = beta2**0.5 if beta3 is None else beta3
@@ -213,7 +221,13 @@ def scale_by_dog(init_step, eps=1e-8):
     return base.GradientTransformation(init, update)
 
 
-def dog(learning_rate=1.0, init_step=("heuristic", 1e-6), eps=1e-8, weight_decay=None, mask=None):
+def dog(
+    learning_rate: base.ScalarOrSchedule = 1.0,
+    init_step: Any = ("heuristic", 1e-06),
+    eps: base.Numeric = 1e-08,
+    weight_decay: Any = None,
+    mask: base.MaskOrFn = None,
+) -> base.GradientTransformationExtraArgs:
     """DoG (Ivgi et al., 2023): the distance from the start over the norm of the gradients."""
     return chain(
         base.identity() if weight_decay is None else add_decayed_weights(weight_decay, mask),
@@ -242,7 +256,13 @@ def scale_by_dowg(init_estim_sq_dist=None, eps=1e-4):
     return base.GradientTransformation(init, update)
 
 
-def dowg(learning_rate=1.0, init_estim_sq_dist=None, eps=1e-4, weight_decay=None, mask=None):
+def dowg(
+    learning_rate: base.ScalarOrSchedule = 1.0,
+    init_estim_sq_dist: Any = None,
+    eps: base.Numeric = 0.0001,
+    weight_decay: Any = None,
+    mask: base.MaskOrFn = None,
+) -> base.GradientTransformationExtraArgs:
     """DoWG (Khaled et al., 2023): DoG with gradients weighted by the distance."""
     return chain(
         base.identity() if weight_decay is None else add_decayed_weights(weight_decay, mask),
@@ -251,7 +271,13 @@ def dowg(learning_rate=1.0, init_estim_sq_dist=None, eps=1e-4, weight_decay=None
     )
 
 
-def mechanize(base_optimizer, weight_decay=1e-2, eps=1e-8, s_init=1e-6, num_betas=6):
+def mechanize(
+    base_optimizer: base.GradientTransformation,
+    weight_decay: base.Numeric = 0.01,
+    eps: base.Numeric = 1e-08,
+    s_init: base.Numeric = 1e-06,
+    num_betas: int = 6,
+) -> base.GradientTransformationExtraArgs:
     """Learn the scale of another optimiser's steps (Cutkosky et al., 2023)."""
     base_optimizer = base.with_extra_args_support(base_optimizer)
 
@@ -293,7 +319,13 @@ def _capped(gap, squares, largest):
     return jnp.minimum(largest, jnp.where(squares <= jnp.finfo(float).eps, 0.0, step))
 
 
-def momo(learning_rate=1.0, beta=0.9, lower_bound=0.0, weight_decay=0.0, adapt_lower_bound=False):
+def momo(
+    learning_rate: base.ScalarOrSchedule = 1.0,
+    beta: base.Numeric = 0.9,
+    lower_bound: base.Numeric = 0.0,
+    weight_decay: base.Numeric = 0.0,
+    adapt_lower_bound: bool = False,
+) -> base.GradientTransformationExtraArgs:
     """MoMo (Schaipp et al., 2023): momentum with the Polyak step; `update` takes `value=`."""
 
     @base.own_leaves
@@ -330,14 +362,14 @@ def momo(learning_rate=1.0, beta=0.9, lower_bound=0.0, weight_decay=0.0, adapt_l
 
 
 def momo_adam(
-    learning_rate=1e-2,
-    b1=0.9,
-    b2=0.999,
-    eps=1e-8,
-    lower_bound=0.0,
-    weight_decay=0.0,
-    adapt_lower_bound=False,
-):
+    learning_rate: base.ScalarOrSchedule = 0.01,
+    b1: base.Numeric = 0.9,
+    b2: base.Numeric = 0.999,
+    eps: base.Numeric = 1e-08,
+    lower_bound: base.Numeric = 0.0,
+    weight_decay: base.Numeric = 0.0,
+    adapt_lower_bound: bool = False,
+) -> base.GradientTransformationExtraArgs:
     """MoMo with Adam's preconditioning; `update` takes `value=`."""
 
     @base.own_leaves

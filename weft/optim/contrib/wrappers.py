@@ -1,6 +1,8 @@
 """Optimisers around optimisers: sharpness-aware steps, averaging, plateaus, complex numbers."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeVar
 
 import weft
 import weft.lax as lax
@@ -14,6 +16,8 @@ from weft.optim.scaling import scale_by_learning_rate
 from weft.optim.schedules import warmup_constant_schedule
 from weft.optim.squares import scale_by_rms
 from weft.optim.transforms import add_decayed_weights, chain
+
+T = TypeVar("T")
 
 NormalizeState = base.EmptyState
 
@@ -62,7 +66,7 @@ class SplitRealAndImaginaryState(NamedTuple):
     inner_state: base.OptState
 
 
-def normalize():
+def normalize() -> base.GradientTransformation:
     """Divide updates by the norm of all of them."""
 
     def rescale(updates, params):
@@ -73,13 +77,13 @@ def normalize():
 
 
 def sam(
-    optimizer,
-    adv_optimizer,
-    sync_period=2,
-    reset_state=True,
-    opaque_mode=False,
-    batch_axis_name=None,
-):
+    optimizer: base.GradientTransformation,
+    adv_optimizer: base.GradientTransformation,
+    sync_period: int = 2,
+    reset_state: bool = True,
+    opaque_mode: bool = False,
+    batch_axis_name: Any = None,
+) -> base.GradientTransformationExtraArgs:
     """Sharpness-aware minimisation (Foret et al., 2020): climb, then descend from where you were.
 
     Of `sync_period` steps all but the last climb with `adv_optimizer`. In opaque mode one call of
@@ -135,7 +139,7 @@ def sam(
     return base.GradientTransformationExtraArgs(init, all_steps if opaque_mode else one_step)
 
 
-def schedule_free_eval_params(state, params):
+def schedule_free_eval_params(state: Any, params: T) -> T:
     """The averaged parameters, for evaluation, from those that are trained."""
     if getattr(state, "b1", None) is None or getattr(state, "z", None) is None:
         raise ValueError(
@@ -146,7 +150,13 @@ def schedule_free_eval_params(state, params):
     return weft.tree.map(lambda y, z: (y - (1.0 - b1) * z) / b1, params, state.z)
 
 
-def schedule_free(base_optimizer, learning_rate, b1=0.9, weight_lr_power=2.0, state_dtype=None):
+def schedule_free(
+    base_optimizer: base.GradientTransformation,
+    learning_rate: base.ScalarOrSchedule,
+    b1: base.Numeric = 0.9,
+    weight_lr_power: base.Numeric = 2.0,
+    state_dtype: Any = None,
+) -> base.GradientTransformationExtraArgs:
     """Average parameters instead of decaying the rate (Defazio et al., 2024).
 
     The parameters trained lie between z, which `base_optimizer` moves, and the average x, which
@@ -204,13 +214,13 @@ def _warmed_up(learning_rate, warmup_steps):
 
 
 def schedule_free_sgd(
-    learning_rate=1.0,
-    warmup_steps=None,
-    b1=0.9,
-    weight_decay=None,
-    weight_lr_power=2.0,
-    state_dtype=None,
-):
+    learning_rate: base.ScalarOrSchedule = 1.0,
+    warmup_steps: Any = None,
+    b1: base.Numeric = 0.9,
+    weight_decay: Any = None,
+    weight_lr_power: base.Numeric = 2.0,
+    state_dtype: Any = None,
+) -> base.GradientTransformationExtraArgs:
     """Gradient descent without a schedule."""
     rate = _warmed_up(learning_rate, warmup_steps)
     optimizer = sgd(rate)
@@ -220,15 +230,15 @@ def schedule_free_sgd(
 
 
 def schedule_free_adamw(
-    learning_rate=0.0025,
-    warmup_steps=None,
-    b1=0.9,
-    b2=0.999,
-    eps=1e-8,
-    weight_decay=0.0,
-    weight_lr_power=2.0,
-    state_dtype=None,
-):
+    learning_rate: base.ScalarOrSchedule = 0.0025,
+    warmup_steps: Any = None,
+    b1: base.Numeric = 0.9,
+    b2: base.Numeric = 0.999,
+    eps: base.Numeric = 1e-08,
+    weight_decay: base.Numeric = 0.0,
+    weight_lr_power: base.Numeric = 2.0,
+    state_dtype: Any = None,
+) -> base.GradientTransformationExtraArgs:
     """AdamW without a schedule."""
     rate = _warmed_up(learning_rate, warmup_steps)
     optimizer = chain(
@@ -240,8 +250,14 @@ def schedule_free_adamw(
 
 
 def reduce_on_plateau(
-    factor=0.1, patience=10, rtol=1e-4, atol=0.0, cooldown=0, accumulation_size=1, min_scale=0.0
-):
+    factor: base.Numeric = 0.1,
+    patience: int = 10,
+    rtol: base.Numeric = 0.0001,
+    atol: base.Numeric = 0.0,
+    cooldown: int = 0,
+    accumulation_size: int = 1,
+    min_scale: base.Numeric = 0.0,
+) -> base.GradientTransformationExtraArgs:
     """Scale updates down when the loss, given as `value=`, has not become better for a while."""
     if not 0.0 < factor < 1.0:
         raise ValueError(f"reduce_on_plateau: factor must be between 0 and 1, got {factor}")
@@ -290,7 +306,7 @@ def reduce_on_plateau(
     return base.GradientTransformationExtraArgs(init, update)
 
 
-def split_real_and_imaginary(inner):
+def split_real_and_imaginary(inner: base.GradientTransformation) -> base.GradientTransformation:
     """Give `inner` complex parameters as pairs of real ones."""
 
     def split(values):

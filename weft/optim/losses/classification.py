@@ -80,13 +80,13 @@ def hinge_loss(predictor_outputs: Any, targets: Any) -> weft.Array:
     return jnp.maximum(0, 1 - predictor_outputs * targets)
 
 
-def perceptron_loss(predictor_outputs, targets):
+def perceptron_loss(predictor_outputs: Any, targets: Any) -> weft.Array:
     """max(0, -output·target), for targets of -1 and 1."""
     check_same_shape("perceptron_loss", predictor_outputs=predictor_outputs, targets=targets)
     return jnp.maximum(0, -predictor_outputs * targets)
 
 
-def sparsemax_loss(logits, labels):
+def sparsemax_loss(logits: Any, labels: Any) -> weft.Array:
     """The binary sparsemax loss, zero beyond a margin."""
     return weft.nn.sparse_plus(jnp.where(labels, -logits, logits))
 
@@ -207,18 +207,18 @@ def _of_label(scores, labels):
     return hot, jnp.sum(scores * hot, axis=-1)
 
 
-def multiclass_hinge_loss(scores, labels):
+def multiclass_hinge_loss(scores: Any, labels: Any) -> weft.Array:
     """How far the label's score fails to be one above all others."""
     hot, chosen = _of_label(scores, labels)
     return jnp.max(scores + 1.0 - hot, axis=-1) - chosen
 
 
-def multiclass_perceptron_loss(scores, labels):
+def multiclass_perceptron_loss(scores: Any, labels: Any) -> weft.Array:
     """How far the label's score is below the largest."""
     return jnp.max(scores, axis=-1) - _of_label(scores, labels)[1]
 
 
-def multiclass_sparsemax_loss(scores, labels):
+def multiclass_sparsemax_loss(scores: Any, labels: Any) -> weft.Array:
     """The sparsemax loss (Martins and Astudillo, 2016), one for each row of scores."""
 
     def loss(scores, label):
@@ -229,7 +229,14 @@ def multiclass_sparsemax_loss(scores, labels):
     return weft.vmap(loss)(jnp.asarray(scores), labels)
 
 
-def poly_loss_cross_entropy(logits, labels, *, epsilon=2.0, axis=-1, where=None):
+def poly_loss_cross_entropy(
+    logits: Any,
+    labels: Any,
+    *,
+    epsilon: float | weft.Array = 2.0,
+    axis: Any = -1,
+    where: Any = None,
+) -> weft.Array:
     """The cross entropy plus `epsilon` times the probability of being wrong (Leng et al., 2022)."""
     check_floats("poly_loss_cross_entropy", logits=logits, labels=labels)
     probs = weft.nn.softmax(logits, axis=axis, where=where)
@@ -261,7 +268,9 @@ def kl_divergence(
     return jnp.sum(targets * (logs - log_predictions), axis=axis, where=where)
 
 
-def kl_divergence_with_log_targets(log_predictions, log_targets, axis=-1, where=None):
+def kl_divergence_with_log_targets(
+    log_predictions: Any, log_targets: Any, axis: Any = -1, where: Any = None
+) -> weft.Array:
     """The Kullback-Leibler divergence, both in logarithms."""
     name = "kl_divergence_with_log_targets"
     check_floats(name, log_predictions=log_predictions, log_targets=log_targets)

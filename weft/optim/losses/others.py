@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import weft
@@ -33,7 +34,7 @@ def smooth_labels(labels: Any, alpha: float, *, axis: Any = -1, where: Any = Non
     return (1.0 - alpha) * labels + alpha / classes
 
 
-def make_fenchel_young_loss(max_fun):
+def make_fenchel_young_loss(max_fun: Callable[..., Any]) -> Callable[..., weft.Array]:
     """The loss max_fun(scores) - ⟨targets, scores⟩ (Blondel et al., 2020).
 
     >>> import weft, weft.numpy as jnp, weft.optim as optim
@@ -51,18 +52,18 @@ def make_fenchel_young_loss(max_fun):
 
 
 def dice_loss(
-    predictions,
-    targets,
+    predictions: Any,
+    targets: Any,
     *,
-    class_weights=None,
-    smooth=1.0,
-    alpha=0.5,
-    beta=0.5,
-    apply_softmax=True,
-    reduction="mean",
-    ignore_background=False,
-    axis=None,
-):
+    class_weights: Any = None,
+    smooth: float | weft.Array = 1.0,
+    alpha: float | weft.Array = 0.5,
+    beta: float | weft.Array = 0.5,
+    apply_softmax: bool = True,
+    reduction: str = "mean",
+    ignore_background: bool = False,
+    axis: Any = None,
+) -> weft.Array:
     """One minus the Dice coefficient of segmentations, by class; the classes are the last axis.
 
     `alpha` and `beta` weigh false positives and false negatives. The coefficient is taken over
@@ -110,8 +111,13 @@ def _check_probabilities(predictions):
 
 
 def multiclass_generalized_dice_loss(
-    predictions, targets, *, smooth=1.0, apply_softmax=True, ignore_background=False
-):
+    predictions: Any,
+    targets: Any,
+    *,
+    smooth: float | weft.Array = 1.0,
+    apply_softmax: bool = True,
+    ignore_background: bool = False,
+) -> weft.Array:
     """The Dice loss with classes weighted by the inverse square of their size."""
     name = "multiclass_generalized_dice_loss"
     check_same_shape(name, predictions=predictions, targets=targets)
@@ -130,14 +136,18 @@ def multiclass_generalized_dice_loss(
     return jnp.mean(loss)
 
 
-def binary_dice_loss(predictions, targets, *, smooth=1.0, apply_sigmoid=True):
+def binary_dice_loss(
+    predictions: Any, targets: Any, *, smooth: float | weft.Array = 1.0, apply_sigmoid: bool = True
+) -> weft.Array:
     """The Dice loss of one class."""
     if predictions.ndim == targets.ndim and predictions.shape[-1] != 1:
         predictions, targets = predictions[..., None], targets[..., None]
     return dice_loss(predictions, targets, smooth=smooth, apply_softmax=apply_sigmoid)
 
 
-def ranking_softmax_loss(logits, labels, *, where=None, weights=None, reduce_fn=jnp.mean):
+def ranking_softmax_loss(
+    logits: Any, labels: Any, *, where: Any = None, weights: Any = None, reduce_fn: Any = jnp.mean
+) -> weft.Array:
     """The cross entropy of items in a list with their relevance, reduced over lists.
 
     `where` says which items are there.
@@ -195,8 +205,14 @@ def ntxent(embeddings: weft.Array, labels: weft.Array, temperature: float = 0.07
 
 
 def triplet_margin_loss(
-    anchors, positives, negatives, axis=-1, norm_degree=2, margin=1.0, eps=1e-6
-):
+    anchors: Any,
+    positives: Any,
+    negatives: Any,
+    axis: Any = -1,
+    norm_degree: Any = 2,
+    margin: float | weft.Array = 1.0,
+    eps: float | weft.Array = 1e-06,
+) -> weft.Array:
     """How far anchors fail to be nearer to positives than to negatives, by a margin."""
     check_floats("triplet_margin_loss", anchors=anchors, positives=positives, negatives=negatives)
 

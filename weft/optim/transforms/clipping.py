@@ -146,7 +146,7 @@ def per_example_layer_norm_clip(
     return structure.unflatten(summed), structure.unflatten(counts)
 
 
-def unitwise_norm(x, axis=None):
+def unitwise_norm(x: Any, axis: Any = None) -> weft.Array:
     """The norm over all that leads to one output unit, broadcast to the shape of `x`."""
     if axis is None and jnp.squeeze(x).ndim > 1:
         axes = {2: 0, 3: 0, 4: (0, 1, 2), 5: (0, 1, 2, 3)}
@@ -160,7 +160,9 @@ def unitwise_norm(x, axis=None):
     return jnp.broadcast_to(jnp.sqrt(squares), x.shape)
 
 
-def unitwise_clip(g_norm, max_norm, grad, div_eps=1e-6):
+def unitwise_clip(
+    g_norm: Any, max_norm: Any, grad: Any, div_eps: base.Numeric = 1e-06
+) -> weft.Array:
     """The gradient scaled down to `max_norm` where its norm is above."""
     shapes = jnp.shape(g_norm), jnp.shape(max_norm), jnp.shape(grad)
     if len(set(shapes)) > 1:

@@ -14,7 +14,7 @@ from weft.optim.numerics import abs_sq
 T = TypeVar("T")
 
 
-def tree_add(tree_x, tree_y, *other_trees):
+def tree_add(tree_x: T, tree_y: Any, *other_trees: Any) -> T:
     """The sum of two or more trees.
 
     >>> import weft.optim as optim
@@ -24,33 +24,33 @@ def tree_add(tree_x, tree_y, *other_trees):
     return weft.tree.map(lambda *leaves: sum(leaves), tree_x, tree_y, *other_trees)
 
 
-def tree_sub(tree_x, tree_y):
+def tree_sub(tree_x: T, tree_y: Any) -> T:
     """`tree_x - tree_y`."""
     return weft.tree.map(operator.sub, tree_x, tree_y)
 
 
-def tree_mul(tree_x, tree_y):
+def tree_mul(tree_x: T, tree_y: Any) -> T:
     """`tree_x * tree_y`."""
     return weft.tree.map(operator.mul, tree_x, tree_y)
 
 
-def tree_div(tree_x, tree_y):
+def tree_div(tree_x: T, tree_y: Any) -> T:
     """`tree_x / tree_y`."""
     return weft.tree.map(operator.truediv, tree_x, tree_y)
 
 
-def tree_scale(scalar, tree):
+def tree_scale(scalar: Any, tree: T) -> T:
     """`scalar * tree`."""
     return weft.tree.map(lambda x: scalar * x, tree)
 
 
-def tree_add_scale(tree_x, scalar, tree_y):
+def tree_add_scale(tree_x: T, scalar: Any, tree_y: Any) -> T:
     """`tree_x + scalar * tree_y`."""
     scalar = jnp.asarray(scalar)
     return map_unless_none(lambda x, y: x + scalar * y, tree_x, tree_y)
 
 
-def tree_vdot(tree_x, tree_y):
+def tree_vdot(tree_x: Any, tree_y: Any) -> weft.Array:
     """The inner product of two trees, conjugating the first."""
     products = weft.tree.map(_vdot, tree_x, tree_y)
     return weft.tree.reduce(operator.add, products, 0)
@@ -60,7 +60,7 @@ def _vdot(x, y):
     return jnp.vdot(x, y, precision=weft.lax.Precision.HIGHEST)
 
 
-def tree_sum(tree, associative_reduction=False):
+def tree_sum(tree: Any, associative_reduction: bool = False) -> Any:
     """The sum of all elements of all leaves, leaf after leaf or in pairs."""
     sums = weft.tree.map(jnp.sum, tree)
     if associative_reduction:
@@ -68,29 +68,29 @@ def tree_sum(tree, associative_reduction=False):
     return weft.tree.reduce(operator.add, sums, 0)
 
 
-def tree_max(tree):
+def tree_max(tree: Any) -> weft.Array:
     """The largest element of all leaves; minus infinity if there is none."""
     largest = weft.tree.map(lambda x: jnp.max(x) if jnp.size(x) else None, tree)
     return weft.tree.reduce(jnp.maximum, largest, -float("inf"))
 
 
-def tree_min(tree):
+def tree_min(tree: Any) -> weft.Array:
     """The smallest element of all leaves; infinity if there is none."""
     smallest = weft.tree.map(lambda x: jnp.min(x) if jnp.size(x) else None, tree)
     return weft.tree.reduce(jnp.minimum, smallest, float("inf"))
 
 
-def tree_size(tree):
+def tree_size(tree: Any) -> int:
     """How many elements all leaves have together."""
     return sum(jnp.size(leaf) for leaf in weft.tree.leaves(tree))
 
 
-def tree_conj(tree):
+def tree_conj(tree: T) -> T:
     """The complex conjugate."""
     return weft.tree.map(jnp.conj, tree)
 
 
-def tree_real(tree):
+def tree_real(tree: T) -> T:
     """The real part."""
     return weft.tree.map(jnp.real, tree)
 
@@ -99,7 +99,7 @@ def _square(x):
     return jnp.square(x.real) + jnp.square(x.imag) if jnp.iscomplexobj(x) else jnp.square(x)
 
 
-def tree_norm(tree, ord=None, squared=False):
+def tree_norm(tree: Any, ord: Any = None, squared: bool = False) -> weft.Array:
     """The norm of all leaves as one vector: 2 (the default), 1 or infinity.
 
     >>> import weft.numpy as jnp, weft.optim as optim
@@ -118,37 +118,39 @@ def tree_norm(tree, ord=None, squared=False):
     return jnp.asarray(_square(jnp.asarray(norm)) if squared else norm)
 
 
-def tree_batch_shape(tree, shape=()):
+def tree_batch_shape(tree: T, shape: Any = ()) -> T:
     """Every leaf broadcast to further leading dimensions."""
     return weft.tree.map(lambda x: jnp.broadcast_to(x, (*shape, *jnp.shape(x))), tree)
 
 
-def tree_zeros_like(tree, dtype=None):
+def tree_zeros_like(tree: T, dtype: Any = None) -> T:
     """Zeros of the same shapes."""
     return weft.tree.map(lambda x: jnp.zeros_like(x, dtype=dtype), tree)
 
 
-def tree_ones_like(tree, dtype=None):
+def tree_ones_like(tree: T, dtype: Any = None) -> T:
     """Ones of the same shapes."""
     return weft.tree.map(lambda x: jnp.ones_like(x, dtype=dtype), tree)
 
 
-def tree_full_like(tree, fill_value, dtype=None):
+def tree_full_like(tree: T, fill_value: Any, dtype: Any = None) -> T:
     """One value everywhere, in the same shapes."""
     return weft.tree.map(lambda x: jnp.full_like(x, fill_value, dtype=dtype), tree)
 
 
-def tree_clip(tree, min_value=None, max_value=None):
+def tree_clip(tree: T, min_value: Any = None, max_value: Any = None) -> T:
     """Every element limited to a range."""
     return weft.tree.map(lambda x: jnp.clip(x, min_value, max_value), tree)
 
 
-def tree_where(condition, tree_x, tree_y):
+def tree_where(condition: Any, tree_x: T, tree_y: Any) -> T:
     """`tree_x` where the condition holds, else `tree_y`."""
     return weft.tree.map(lambda x, y: jnp.where(condition, x, y), tree_x, tree_y)
 
 
-def tree_allclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
+def tree_allclose(
+    a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> weft.Array:
     """Whether all elements of two trees are close."""
     close = weft.tree.map(lambda x, y: jnp.allclose(x, y, rtol, atol, equal_nan), a, b)
     return functools.reduce(operator.and_, weft.tree.leaves(close), True)

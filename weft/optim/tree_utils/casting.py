@@ -1,26 +1,32 @@
 """Dtypes of whole trees, and random trees like others."""
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import weft
 import weft.numpy as jnp
 
+T = TypeVar("T")
 
-def tree_cast(tree, dtype):
+
+def tree_cast(tree: T, dtype: Any) -> T:
     """Every leaf in another dtype; None leaves the tree as it is."""
     if dtype is None:
         return tree
     return weft.tree.map(lambda x: x.astype(dtype), tree)
 
 
-def tree_cast_like(tree, other_tree):
+def tree_cast_like(tree: T, other_tree: Any) -> T:
     """Every leaf in the dtype of its counterpart."""
     return weft.tree.map(
         lambda x, other: x.astype(other.dtype) if hasattr(other, "dtype") else x, tree, other_tree
     )
 
 
-def tree_dtype(tree, mixed_dtype_handler=None):
+def tree_dtype(tree: Any, mixed_dtype_handler: Any = None) -> Any:
     """The one dtype of all leaves.
 
     Several dtypes are an error, unless the handler is "promote" (what they promote to together),
@@ -71,14 +77,19 @@ def _extreme(which, first, second):
     return second if lower == first else first
 
 
-def tree_split_key_like(rng_key, target_tree):
+def tree_split_key_like(rng_key: Any, target_tree: Any) -> Any:
     """A tree of keys, one for each leaf."""
     structure = weft.tree.structure(target_tree)
     keys = weft.random.split(rng_key, structure.num_leaves)
     return weft.tree.unflatten(structure, list(keys))
 
 
-def tree_random_like(rng_key, target_tree, sampler=weft.random.normal, dtype=None):
+def tree_random_like(
+    rng_key: Any,
+    target_tree: T,
+    sampler: Callable[..., Any] = weft.random.normal,
+    dtype: Any = None,
+) -> T:
     """A random tree of the same shapes, from `sampler(key, shape, dtype)`, a key for each leaf.
 
     >>> import weft, weft.numpy as jnp, weft.optim as optim
@@ -92,7 +103,7 @@ def tree_random_like(rng_key, target_tree, sampler=weft.random.normal, dtype=Non
     )
 
 
-def tree_unwrap_random_key_data(input_tree):
+def tree_unwrap_random_key_data(input_tree: T) -> T:
     """The tree with keys replaced by their words."""
 
     def unwrap(leaf):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import weft
+
+T = TypeVar("T")
 
 
 @weft.tree_util.register_pytree_node_class
@@ -78,7 +80,7 @@ def tree_map_params(
     )
 
 
-def tree_get_all_with_path(tree, key, filtering=None):
+def tree_get_all_with_path(tree: Any, key: Any, filtering: Any = None) -> list[tuple[Any, Any]]:
     """Every value called `key`, with its path: fields, keys of dictionaries, names of states.
 
     `filtering(path, value)` says which of them to keep.
@@ -89,7 +91,7 @@ def tree_get_all_with_path(tree, key, filtering=None):
     return found
 
 
-def tree_get(tree, key, default=None, filtering=None):
+def tree_get(tree: Any, key: Any, default: Any = None, filtering: Any = None) -> Any:
     """The value called `key`, which must be the only one; the default if there is none.
 
     >>> import weft.numpy as jnp, weft.optim as optim
@@ -106,7 +108,7 @@ def tree_get(tree, key, default=None, filtering=None):
     return found[0][1] if found else default
 
 
-def tree_set(tree, filtering=None, /, **kwargs):
+def tree_set(tree: T, filtering: Any = None, /, **kwargs: Any) -> T:
     """The tree with the values of these names replaced.
 
     >>> import weft.numpy as jnp, weft.optim as optim
