@@ -227,7 +227,9 @@ Object.assign(document.body.dataset, {
 
 
 @in_browser
-@pytest.mark.parametrize("fun", [lambda x: x, lambda x: (3.0, x), lambda x: ()])
+@pytest.mark.parametrize(
+    "fun", [lambda x: (3.0, x), pytest.param(lambda x: (), marks=pytest.mark.full)]
+)
 def test_a_browser_says_that_nothing_runs(fun, tmp_path):
     told = weft.explain(fun, quiet=True, measure=True)(X)
     assert drawn(told)["top"] == []
