@@ -175,6 +175,7 @@ LATE = {
     ("weft.compiler.generic", "weft.compiler.own_loops"),
     ("weft.compiler.pipeline", "weft.compiler.passes.fix_order"),
     ("weft.compiler.pipeline", "weft.compiler.refine"),
+    ("weft.compiler.pipeline", "weft.compiler.nearer"),
     ("weft.compiler.pipeline", "weft.compiler.unroll"),
     ("weft.core.staging", "weft.core.verify"),
     ("weft.api.reports", "weft.stablehlo.module"),

@@ -10,7 +10,7 @@ from weft import numpy as jnp
 from weft.backends.cuda.passes.factors import factors
 from weft.backends.cuda.passes.fresh import fresh
 from weft.backends.cuda.passes.orders import orders
-from weft.compiler import refine, unroll
+from weft.compiler import nearer, refine, unroll
 from weft.compiler.fuse import fusible
 from weft.compiler.pipeline import simplify
 from weft.core.jaxpr import ClosedJaxpr, eval_jaxpr
@@ -27,6 +27,7 @@ PASSES = {
     "fresh": fresh,
     "unroll": on_regions(unroll.unroll),
     "refine": on_regions(refine.refine),
+    "nearer": on_regions(nearer.nearer),
 }
 
 

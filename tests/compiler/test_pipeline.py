@@ -38,7 +38,7 @@ def test_passes_run_in_the_order_of_the_list():
     for step in steps:
         schedule(step.kernel, watch)
     left_out = (
-        "fix_order decode attention straighten pack special unroll refine"
+        "fix_order decode attention straighten pack special unroll refine nearer"
         " put_off own_loops interchange overlap orient"
     ).split()
     expected = [p.name for p in PIPELINE if p.name not in left_out]

@@ -45,6 +45,7 @@ from weft.kernel.spec import verify
 checks = Late("weft.core.verify")
 fix_order = Late("weft.compiler.passes.fix_order")
 # loaded for targets that compute again what is cheap
+nearer = Late("weft.compiler.nearer")
 refine = Late("weft.compiler.refine")
 unroll = Late("weft.compiler.unroll")
 # loaded for batched loops
@@ -157,6 +158,8 @@ PIPELINE = (
     # a copy of what both sides compute costs more than their arithmetic
     Pass("refine", "region", lambda jaxpr, to: refine.refine(jaxpr, fusible),
          lambda to: to.recomputes and not to.general and not knobs.thread.reproducible),
+    Pass("nearer", "region", lambda jaxpr, to: nearer.nearer(jaxpr, fusible),
+         lambda to: to.recomputes and not to.general),
     Pass("fuse", "fusion", _fuse),
     Pass("attach", "steps", lambda steps, around: attach(steps, around.results)),
     Pass("offer", "steps", lambda steps, to: offer(steps, to.target, to.looped)),

@@ -199,13 +199,12 @@ def version() -> str:
 def bounded(module: GpuModule, threads: int) -> GpuModule:
     """A module whose code has registers for blocks of so many threads, however quickly it is made.
 
-    The assembler gives a thread up to 255 of 65,536.
+    The assembler gives a thread up to 255 of 65,536. Modules that say how many blocks are resident
+    have a group of attributes of their own for that.
     """
-    if threads <= MAX_UNBOUNDED_THREADS or any("nvvm.maxntid" in line for line in module.groups):
+    if threads <= MAX_UNBOUNDED_THREADS or len(module.groups) != 1:
         return module
-    told = f' "nvvm.maxntid"="{threads}" }}'
-    groups = [x.replace(" }", told) if x.startswith("attributes #0 ") else x for x in module.groups]
-    return module.replaced(groups=groups)
+    return module.replaced(groups=[group(0, "nounwind", f'"nvvm.maxntid"="{threads}"')])
 
 
 def is_little(operations: int, elements: int) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cuda.routines.device import block, thread
-from weft.backends.cuda.routines.elements import get, put, strided
+from weft.backends.cuda.routines.stubs.elements import get, put, strided
 from weft.backends.cuda.routines.stubs.window_stubs import place
 from weft.kernel.kinds import f32, i64, ptr, static, void
 

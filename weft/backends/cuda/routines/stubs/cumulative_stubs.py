@@ -22,7 +22,7 @@ from weft.backends.cuda.routines.device import (
     thread,
     warp_barrier,
 )
-from weft.backends.cuda.routines.elements import bits_of, from_bits, get, of_lane, put, up
+from weft.backends.cuda.routines.stubs.elements import bits_of, from_bits, get, of_lane, put, up
 from weft.kernel.kinds import (
     External,
     f32,

@@ -25,7 +25,7 @@ from weft.backends.cuda.routines.device import (
     thread,
     touch,
 )
-from weft.backends.cuda.routines.elements import get, put
+from weft.backends.cuda.routines.stubs.elements import get, put
 from weft.kernel.kinds import External, bits, f32, i32, i64, ptr, stack, static, u32, unrolled, void
 
 parts = flag = all = External(ptr, ())  # shared memory

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cuda.routines.device import barrier, block, maximum, minimum, thread
-from weft.backends.cuda.routines.elements import get, put
+from weft.backends.cuda.routines.stubs.elements import get, put
 from weft.kernel.kinds import External, f32, i64, ptr, static, void
 
 extremes = parts = edges = External(ptr, ())  # shared memory

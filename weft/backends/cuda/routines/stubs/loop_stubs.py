@@ -23,7 +23,7 @@ from weft.backends.cuda.routines.device import (
     threads,
     wait_u32,
 )
-from weft.backends.cuda.routines.elements import get
+from weft.backends.cuda.routines.stubs.elements import get
 from weft.kernel.kinds import External, f32, i64, ptr, stack, static, u8, u16, u32, unrolled, void
 
 left_room = right_room = sums_room = External(ptr, ())  # shared memory

@@ -22,8 +22,8 @@ from weft.backends.cuda.routines.device import (
     take_two_u32,
     thread,
 )
-from weft.backends.cuda.routines.elements import get, put
 from weft.backends.cuda.routines.stubs.cumulative_stubs import joined
+from weft.backends.cuda.routines.stubs.elements import get, put
 from weft.kernel.kinds import (
     External,
     bits,

@@ -15,7 +15,7 @@ from weft.backends.cuda.routines.device import (
     shuffle_xor_u64,
     thread,
 )
-from weft.backends.cuda.routines.elements import bits_of, from_bits
+from weft.backends.cuda.routines.stubs.elements import bits_of, from_bits
 from weft.backends.cuda.routines.stubs.numbers import (
     adjoint,
     minus,

@@ -12,8 +12,8 @@ from weft.backends.cuda.routines.device import (
     shuffle_up_u32,
     thread,
 )
-from weft.backends.cuda.routines.elements import get, put, strided, up
 from weft.backends.cuda.routines.stubs.cumulative_stubs import larger, smaller
+from weft.backends.cuda.routines.stubs.elements import get, put, strided, up
 from weft.kernel.kinds import External, f32, i32, i64, ptr, static, u32, unrolled, void
 
 K: Any = u32  # the bits of a float

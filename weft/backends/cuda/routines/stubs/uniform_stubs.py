@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cuda.routines.device import block, thread
-from weft.backends.cuda.routines.elements import get, put
+from weft.backends.cuda.routines.stubs.elements import get, put
 from weft.kernel.kinds import f32, f64, i64, ptr, static, u32, u64, void
 
 # Kinds that the stubs are given.

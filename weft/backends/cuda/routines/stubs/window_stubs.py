@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cuda.routines.device import block, thread
-from weft.backends.cuda.routines.elements import get, put
 from weft.backends.cuda.routines.stubs.cumulative_stubs import joined
+from weft.backends.cuda.routines.stubs.elements import get, put
 from weft.kernel.kinds import f32, i32, i64, ptr, stack, static, u32, unrolled, void
 
 # Kinds that the stubs are given.
