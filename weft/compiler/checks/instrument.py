@@ -154,7 +154,8 @@ class _Writer:
         try:
             for eqn in flow.jaxpr.eqns:
                 state.source = eqn.source_info
-                if not self.nested(flow, eqn, env, found):
+                within = self.nested(flow, eqn, env, found)  # its results are looked at there
+                if not within:
                     self.plain(eqn, env)
                     if made is not None:
                         made.follow(eqn)
@@ -167,7 +168,7 @@ class _Writer:
                     else:
                         later.append((named, failed, alternatives, number))
                 for v in eqn.outvars:
-                    if v in flow.looked_at and (self.kinds.nan or self.kinds.inf):
+                    if v in flow.looked_at and not within and (self.kinds.nan or self.kinds.inf):
                         if made is None:
                             failed = predicates.any_of(predicates.bad(env[v], self.kinds))
                         elif (failed := made.failed(v)) is None:

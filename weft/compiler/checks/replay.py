@@ -101,17 +101,29 @@ class Culprit:
         failure, *given = values
         numbers = [int(n) for n in np.asarray(failure).reshape(-1)]
         site, rounds = self.sites[abs(numbers[0]) - 1], numbers[1:]
+        if numbers[0] > 0 and site.path and self.is_given(given) and self.second_look():
+            return self.hidden(given)
         error = self.replayed(site, rounds, given)
         if error is None and numbers[0] < 0:  # it has ended a loop, which began clean
             return self.unseen(site, rounds)
         return self.hidden(given) if error is None else error
 
-    def hidden(self, given: Sequence[Any]) -> Exception | None:
-        """The error of another check, after that of a bad number that was passed in."""
+    def is_given(self, given: Sequence[Any]) -> bool:
+        """Whether bad values are passed in: the rounds of a loop need not be replayed for these."""
+        pairs = zip(self.given, given, strict=True)
+        return any(is_inexact(v.aval) and self.kinds.is_bad(x).any() for v, x in pairs)
+
+    def second_look(self) -> Second | None:
+        """The program that finds checks which the first failure hides."""
         if self.second is None and self.outs is not None and self.look is not None:
             self.second = self.look(self.kinds, self.eqns, self.given, self.outs)
             self.outs = None
-        return None if self.second is None else self.second.error(self, given)
+        return self.second
+
+    def hidden(self, given: Sequence[Any]) -> Exception | None:
+        """The error of another check, after that of a bad number that was passed in."""
+        second = self.second_look()
+        return None if second is None else second.error(self, given)
 
     def within(self, fault: Fault, env: dict[Any, Any]) -> Exception | None:
         """The error of what made an element bad in a loop or branch; None where it is unknown."""
