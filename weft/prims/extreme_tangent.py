@@ -31,7 +31,6 @@ class ExtremeTangent(Primitive):
     name = "extreme_tangent"
     arithmetic = True
     neutral = "cumulative.extreme_tangent"
-    divided_as = 0
 
     def flops(self, avals: Any, outs: Any, params: dict[str, Any]) -> float:
         return 4 * outs[0].size
