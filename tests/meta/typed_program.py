@@ -73,6 +73,10 @@ def with_metrics(p: Params, a: Array) -> tuple[Array, dict[str, Array]]:
     return value, {"loss": value}
 
 
+def maybe(p: Array | None, a: Array) -> Array:
+    return jnp.sum(a if p is None else p * a)
+
+
 def gradients() -> None:
     scalar_gradient: Array = grad(scalar)(x)
     grad(scalar)(x, 3), grad(scalar)(x, n=3), grad(scalar, 0)(x)
@@ -106,6 +110,11 @@ def gradients() -> None:
     print(value_and_grad(lambda a: jnp.sum(a**2))(x)[0].item())
     print(grad(partial(scalar, n=3))(x), grad(partial(loss, scale=2.0))({"w": x})["w"])
     print(list(map(grad(scalar), [x, x])), vmap(grad(of_arraylike))(x))
+    options: dict[str, Any] = {"argnums": (0,), "has_aux": True}
+    print(grad(with_metrics, **options)({"w": x}, x), grad(with_metrics, 0, True)({"w": x}, x)[1])
+    by_name: dict[str, Callable[[Array], Array]] = {"a": grad(scalar), "b": grad(lambda a: a[0])}
+    print(vmap(by_name["a"])(x).shape, vmap(grad(lambda w, a: w * a), (None, 0))(1.0, x).shape)
+    print(grad(maybe)(x, x), grad(maybe, argnums=1)(None, x), jnp.finfo(x.dtype).eps)
     print(grad(scalar).__name__, grad(lambda z: (z * z).real, holomorphic=False)(2.0))
     print(weft.jacfwd(jnp.sin)(x) + 1, weft.jacrev(lambda a: a**2)(x), weft.hessian(scalar)(x).T)
     print(weft.jacfwd(of_many, argnums=(0, 1))(x, x)[0], weft.hessian(loss)({"w": x})["w"])
@@ -430,18 +439,24 @@ class Net(linen.Module):
         return linen.LayerNorm()(a)
 
 
+def of_shape(k: Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> Array:
+    return jnp.ones(shape, dtype)
+
+
 class Encoder(linen.Module):
     layers: Sequence[int] = (4, 4)
     train: bool | None = None
+    head: linen.Module | None = None
 
     def setup(self) -> None:
         self.blocks = [Net(n) for n in self.layers]
+        self.scale = self.param("scale", linen.initializers.ones, (4,))
 
     def __call__(self, a: Array, train: bool | None = None) -> Array:
         train = linen.merge_param("train", self.train, train)
         for block in self.blocks:
             a = block(a, train=train)
-        return a
+        return self.scale * (a if self.head is None else self.head(a))
 
 
 @linen.struct.dataclass
@@ -464,7 +479,7 @@ class TrainState(NamedTuple):
 def training() -> None:
     model, tx = Net(3), optim.chain(optim.clip_by_global_norm(1.0), optim.adam(1e-3))
     variables = model.init(key, x[None])
-    encoder = Encoder((3, 3))
+    encoder = Encoder((3, 4), head=linen.Dense(4, kernel_init=of_shape))
     print(encoder.apply(encoder.init(key, x[None], False), x[None], train=False).shape)
 
     def objective(params: Mapping[str, Any], batch: Array, module: linen.Module) -> Array:

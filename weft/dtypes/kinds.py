@@ -143,8 +143,8 @@ float8_e4m3fn, float8_e4m3fnuz = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e4m3f
 float8_e5m2, float8_e5m2fnuz = ml_dtypes.float8_e5m2, ml_dtypes.float8_e5m2fnuz
 float8_e8m0fnu = ml_dtypes.float8_e8m0fnu
 
-finfo = ml_dtypes.finfo
-iinfo = ml_dtypes.iinfo
+finfo: type[Any] = ml_dtypes.finfo
+iinfo: type[Any] = ml_dtypes.iinfo
 
 
 def _foreign_bases() -> dict[type, frozenset[type]]:

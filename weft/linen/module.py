@@ -11,7 +11,7 @@ import inspect
 import weakref
 from collections.abc import Callable
 from types import GetSetDescriptorType, MemberDescriptorType, MethodType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, dataclass_transform, overload
 
 import weft
 from weft import numpy as jnp
@@ -356,7 +356,9 @@ class Module(_Fields):
         name: str | None = dataclasses.field(kw_only=True, default=None)
         parent: Any = dataclasses.field(kw_only=True, default=None)
 
-    def __init_subclass__(cls, kw_only: bool = False, **kwargs) -> None:
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    def __init_subclass__(cls, kw_only: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         _check_reserved(cls)
         for name in annotations_of(cls):
@@ -663,6 +665,24 @@ class Module(_Fields):
         self._state.children[name] = col
         return made
 
+    @overload
+    def param(
+        self,
+        name: str,
+        init_fn: Callable[..., _T],
+        *init_args: Any,
+        unbox: Literal[True] = True,
+        **init_kwargs: Any,
+    ) -> _T: ...
+    @overload
+    def param(
+        self,
+        name: str,
+        init_fn: Callable[..., Any],
+        *init_args: Any,
+        unbox: bool,
+        **init_kwargs: Any,
+    ) -> Any: ...
     def param(
         self,
         name: str,
