@@ -35,20 +35,23 @@ def without_comments(text: str) -> str:
 
 
 # Rooms without public names (docs/support.md).
-INTERNAL = re.compile("weft/(backends|compiler)/")
+INTERNAL = re.compile(
+    "weft/(backends|compiler|division|export/factorisations|kernel|prims/lowerings|stablehlo)/"
+)
 
 
 def _hidden(tree: ast.Module, text: str, internal: bool) -> Iterator[ast.Constant]:
     """The docstrings of private functions that are only called, so that no other object, such as a
-    method of arrays, can have them; in an internal module, those of all functions."""
+    method of arrays, can have them; in an internal module, those of all functions and classes."""
     values = {*re.findall(r"(?<!def )\b(_[A-Za-z]\w*)\b(?!\()", text)}
     for node in ast.walk(tree):
         if (
-            isinstance(node, ast.FunctionDef)
+            isinstance(node, ast.FunctionDef | ast.ClassDef)
             and (
                 internal
                 or (
-                    re.match("_[A-Za-z]", node.name)
+                    isinstance(node, ast.FunctionDef)
+                    and re.match("_[A-Za-z]", node.name)
                     and node.name not in values
                     and not node.decorator_list
                 )

@@ -315,9 +315,10 @@ def _operand_inside(eqn: Any, place: int) -> list[tuple[ClosedJaxpr, int]] | Non
 def unread_inside(eqn: Any, jaxpr: Jaxpr, unread: Sequence[bool]) -> set[Any]:
     """The results of a program in a loop or branch whose bad elements don't count, where they
     don't count for some results of the loop or branch."""
-    first = eqn.params["num_carry"] if eqn.primitive.name == "scan" else 0
-    if eqn.primitive.name not in ("scan", "cond", "remat2"):
+    carried = eqn.params.get("num_carry")
+    if carried is None and eqn.primitive.nodes not in ("branch", "again"):
         return set()
+    first = carried or 0
     pairs = list(zip(jaxpr.outvars, unread, strict=True))
     read = {
         x for i, (x, no) in enumerate(pairs) if type(x) is not Literal and (not no or i < first)
