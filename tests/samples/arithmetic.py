@@ -235,17 +235,20 @@ SAMPLES += [
     )
 ]
 SAMPLES += [
+    # numbers that were not taken are zeros in a program; back through others there is no derivative
     Sample(
         name=f"zero_untaken_{label}",
         prim="zero_untaken",
         args=[live, normal(*shape)],
         dtypes=(*FLOATS, *COMPLEX),
-        linear=((1,),),
+        reverse=linear,
+        linear=((1,),) if linear else (),
     )
-    for label, live, shape in (
-        ("each", predicate(2, 3), (2, 3)),
-        ("one_for_all", predicate(), (2, 3)),
-        ("scalar", predicate(), ()),
+    for label, live, shape, linear in (
+        ("each", predicate(2, 3), (2, 3), False),
+        ("taken", fixed(np.ones((2, 3), bool)), (2, 3), True),
+        ("one_for_all", predicate(), (2, 3), False),
+        ("scalar", fixed(True), (), True),
     )
 ]
 SAMPLES += [

@@ -70,9 +70,10 @@ def _bessel_single(k: Builder, x: Value, odd: bool) -> Value:
     far = (*(0.0,) * (len(near) - len(shorter)), *shorter)
     size = k.abs(x)
     close = k.le(size, k.like(x, 8.0))
-    inverse = k.div(k.like(x, 1.0), size)
+    # the inverse of the largest numbers is no normal one, which may become zero
+    inverse = k.div(k.like(x, 16.0), size)
     square = k.mul(x, x)
-    t = k.select(close, square, inverse)
+    t = k.select(close, square, k.mul(inverse, k.like(x, 0.0625)))
     total = k.select(close, k.like(x, near[0]), k.like(x, far[0]))
     for a, b in zip(near[1:], far[1:], strict=True):
         total = k.fma(total, t, k.select(close, k.like(x, a), k.like(x, b)))
@@ -80,7 +81,7 @@ def _bessel_single(k: Builder, x: Value, odd: bool) -> Value:
     lost = k.mul(k.fma(x, x, k.neg(square)), k.like(x, 0.0625))
     small = exp(k, k.neg(size))
     small = k.mul(k.fma(small, lost, small), size) if odd else k.fma(small, lost, small)
-    total = k.mul(total, k.select(close, small, k.sqrt(inverse)))
+    total = k.mul(total, k.select(close, small, k.mul(k.sqrt(inverse), k.like(x, 0.25))))
     return k.copysign(total, x) if odd else total
 
 

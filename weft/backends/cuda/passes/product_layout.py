@@ -182,7 +182,9 @@ def turned(kernel: Kernel) -> list[Turned] | None:
         return None
     if store.at.const or not isinstance(value.attr[1], Affine):
         return None
-    found = [Turned(n, value.attr[1].coefficient(a), store.at.coefficient(a)) for a, n in axes]
+    # an axis of one element has no index
+    several = [(a, n) for a, n in axes if n != 1]
+    found = [Turned(n, value.attr[1].coefficient(a), store.at.coefficient(a)) for a, n in several]
     for name in ("before", "after"):
         size = 1
         for axis in sorted(found, key=lambda axis: getattr(axis, name)):
