@@ -355,7 +355,7 @@ def test_results_are_read_from_types():
 
 
 def test_functions_say_what_they_give(said):
-    """``Any`` is for trees, and for what has a type of its own at run time only."""
+    """``Any`` is for trees, and for results whose type is only known at run time."""
     vague = {}
     for number, module in enumerate(MODULES):
         package = importlib.import_module(module)

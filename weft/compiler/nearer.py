@@ -14,8 +14,8 @@ from typing import Any
 from weft.base.sizes import plain
 from weft.core.jaxpr import Jaxpr, JaxprEqn, Literal
 
-# Elements from which on a result is large; large arrays that two of them read, at least, so that
-# one kernel is sooner done than two; and arrays that it may read and write, as each is a stream.
+# Elements of a large result, at least; large arrays that two results share, at least, so that one
+# kernel pays; and arrays that this kernel reads and writes, at most, as each is a stream.
 MIN_ELEMENTS, MIN_SHARED, MAX_STREAMS = 1 << 15, 2, 8
 # How many operations that are no kernels may come between.
 MAX_BETWEEN = 4

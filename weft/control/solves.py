@@ -163,7 +163,7 @@ class CustomLinearSolve(Primitive):
         return [*known, *(ct if is_undef(x) else None for ct, x in zip(outs, b))]
 
     def examples(self, avals: Any, params: dict[str, Any], axes: int) -> list[Any] | None:
-        """Of the right-hand side, the axes along which every system is a solve of its own."""
+        """The axes of the right-hand side along which every system is solved alone."""
         jaxprs, lengths = params["jaxprs"], params["const_lengths"]
         if jaxprs.transpose_solve is None or len(avals) != sum(lengths) + 1:
             return None

@@ -267,7 +267,7 @@ def test_first_calls_have_the_bits_of_later_ones():
             np.testing.assert_array_equal(a, b)
 
 
-# --- what the assembler is told -------------------------------------------------------------------
+# --- bounds that the assembler gets ---------------------------------------------------------------
 
 
 def depthwise(x, w):

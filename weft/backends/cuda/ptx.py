@@ -50,7 +50,7 @@ TOGETHER = "barrier.cluster.arrive.aligned"
 # is sooner so where a launch says how much memory is shared: matrices of loops, which are written
 # out, and of which LLVM leaves a quarter.
 SOON_TEXT, SOON_DYNAMIC_TEXT = range(1 << 11, 1 << 19), range(1 << 11, 1 << 17)
-# Threads of a block that may have all registers there are for one.
+# Threads of a block that fits even if each of them has the most registers.
 MAX_UNBOUNDED_THREADS = 256
 # What instructions are called that all threads of a warp have to come to together.
 ALIGNED = ".aligned"
@@ -197,10 +197,10 @@ def version() -> str:
 
 
 def bounded(module: GpuModule, threads: int) -> GpuModule:
-    """A module whose code has registers for blocks of so many threads, however quickly it is made.
+    """The module, with a bound on registers that lets a block of this many threads run.
 
-    The assembler gives a thread up to 255 of 65,536. Modules that say how many blocks are resident
-    have a group of attributes of their own for that.
+    Without a bound, the assembler may give a thread 255 of the 65,536 registers. Modules that say
+    how many blocks are resident have a bound already.
     """
     if threads <= MAX_UNBOUNDED_THREADS or len(module.groups) != 1:
         return module

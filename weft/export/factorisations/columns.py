@@ -89,7 +89,7 @@ def unit_of(a: Any, axes: tuple[int, ...]) -> Any:
     bits = lax.bitcast_convert_type(largest, whole)
     power = lax.bitcast_convert_type(lax.bitwise_and(bits, lax.full_like(bits, mask)), info.dtype)
     power = jnp.maximum(power, info.tiny)
-    return jnp.where(power < np.inf, power, 1)  # of NaNs and infinities, there is none
+    return jnp.where(power < np.inf, power, 1)  # NaNs and infinities have no power
 
 
 def real_dtype(a: Any) -> np.dtype:

@@ -221,6 +221,24 @@ def end(
         C[roots_more, at - 1 if tile > 0 else at + TILES - 1] = C[edges(), c]
 
 
+def climb(
+    t: ptr,
+    x: ptr,
+    out: ptr,
+    more: ptr,
+    group: i64,
+    tile: i64,
+    *,
+    THREADS: static,
+    COLUMNS: static,
+) -> void:
+    """The tree of a tile, from its leaves to the root."""
+    load(t, x, more, group, tile)
+    for c in range(thread(), COLUMNS, THREADS):
+        C[edges(), c] = C(0.0)
+    up(out, group, tile)
+
+
 def sum_tiles(
     t: ptr,
     x: ptr,
@@ -239,10 +257,7 @@ def sum_tiles(
     """The roots of the trees of tiles."""
     tile = block() % TILES
     group = block() // TILES
-    load(t, x, more, group, tile)
-    for c in range(thread(), COLUMNS, THREADS):
-        C[edges(), c] = C(0.0)
-    up(out, group, tile)
+    climb(t, x, out, more, group, tile)
     for c in range(thread(), COLUMNS, THREADS):
         if group * COLUMNS + c < ROWS:
             end(c, group * COLUMNS + c, tile, out, roots_t, roots_x, roots_out, roots_more)
@@ -267,10 +282,7 @@ def share_tiles(
     """Tangents or cotangents of tiles, of those of the roots of their trees."""
     tile = block() % TILES
     group = block() // TILES
-    load(t, x, more, group, tile)
-    for c in range(thread(), COLUMNS, THREADS):
-        C[edges(), c] = C(0.0)
-    up(out, group, tile)
+    climb(t, x, out, more, group, tile)
     for c in range(thread(), COLUMNS, THREADS):
         if group * COLUMNS + c < ROWS:
             begin(c, group * COLUMNS + c, tile, roots)
