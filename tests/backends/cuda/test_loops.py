@@ -19,7 +19,7 @@ from weft.core.jaxpr import jaxprs_in_params
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Buffer, Kernel, Loop, Reduce, Store, affine
 from weft.kernel.nodes import F32
-from weft.nn import softmax
+from weft.nn import logsumexp, softmax
 
 
 class Target(program.Cuda):
@@ -81,6 +81,16 @@ def power_method(a, x):
     return lax.while_loop(lambda c: c[0] < 4, body, (0, x, jnp.float32(0)))
 
 
+def balanced(cost):
+    """Turns of a matrix's logarithms of sums by rows and by columns."""
+
+    def step(i, f):
+        g = -logsumexp(f[:, None] - cost, 0)
+        return -logsumexp(g[None] - cost, 1)
+
+    return lax.fori_loop(0, 2, step, jnp.zeros(len(cost)))
+
+
 def transposed(a, b):
     return lax.fori_loop(0, 2, lambda i, b: jnp.einsum("kim,kj->ijm", a, b).sum(2) * 0.1, b)
 
@@ -119,6 +129,7 @@ CASES = {
         lambda x: lax.fori_loop(0, 3, lambda i, x: x - x.mean(0) + x.max(), x),
         [draws(6, 5)],
     ),
+    "long columns": (balanced, [draws(61, 40) ** 2]),
     "power method": (power_method, [draws(20, 20), draws(20, seed=1)]),
     "transposed product": (transposed, [draws(6, 6, 3), draws(6, 3, seed=1)]),
     "tiles": (
@@ -205,6 +216,21 @@ def test_short_rounds_are_those_of_a_cluster(monkeypatch):
     monkeypatch.setattr(driver.device(), "architecture", 80)
     (loop,) = looped(Target().compile(weft.make_jaxpr(near)(draws(1 << 6, 64))))
     assert not loop.cluster
+
+
+@pytest.mark.parametrize("shape", [(100, 512), (60, 300), (5000, 100), (300, 7)])
+def test_no_thread_reads_long_columns_alone(shape, monkeypatch):
+    """A thread waits for one row after the other, and a grid has threads to spare."""
+    install(monkeypatch)
+    monkeypatch.setattr(driver.device(), "multiprocessors", 132)
+    made = []
+    monkeypatch.setattr(
+        assemble, "choose", lambda items, *given: made.extend(items) or loops.choose(items, *given)
+    )
+    run = Target().compile(weft.make_jaxpr(balanced)(draws(*shape)))
+    assert len(looped(run)) == 1
+    parts = [x.schedule for x in loops.items_of(made) if isinstance(x, loops.Part)]
+    assert parts and all(loops.longest_row(p) <= 16 for p in parts if not p.shares)
 
 
 def test_few_long_rows_have_a_block_each(monkeypatch):

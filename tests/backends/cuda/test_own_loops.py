@@ -168,7 +168,7 @@ def test_warps_that_share_rows_stay_out_of_loops_in_one_kernel():
         n, x = lengths(20), floats(20, length)
         program = Planner(GpuTarget()).program(weft.make_jaxpr(fun)(n, x))
         (node,) = [x for x in program.nodes if isinstance(x, For)]
-        collector = loops.Collector(lambda size: 1000, lambda a, b: a == b)
+        collector = loops.Collector(lambda size: 1000, lambda a, b: a == b, 132)
         if joined:
             assert collector.region([node])
         else:

@@ -99,7 +99,7 @@ def test_ranges_are_blocks_of_one_launch():
 
 def items(fun, *args):
     """The parts of a function's kernels, as those of a loop."""
-    collector = loops.Collector(lambda size: 99, lambda a, b: a == b)
+    collector = loops.Collector(lambda size: 99, lambda a, b: a == b, 132)
     kernels = kernels_of(fun, *args)
     return [p for k in kernels for p in collector.kernel(k, tuple(range(len(args) + 1)))]
 

@@ -803,7 +803,9 @@ class Assembler:
             count = len(self.sizes)
             device = driver.device()
             try:
-                made = Collector(lambda size: self.slot("temp", size), self.same_memory)
+                made = Collector(
+                    lambda size: self.slot("temp", size), self.same_memory, device.multiprocessors
+                )
                 item = Region(node, tuple(made.region(r) for r in inner_regions(node)))
                 clusters = device.architecture >= ptx.HOPPER
                 found: Any = item, choose([item], device.multiprocessors, clusters)

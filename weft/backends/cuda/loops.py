@@ -17,7 +17,14 @@ import numpy as np
 from weft.backends.cuda.groups import Access, accesses_of
 from weft.backends.cuda.routines.moves import permute
 from weft.backends.cuda.routines.products import Shape, analyse
-from weft.backends.cuda.schedule import Schedule, instructions, nest, schedule
+from weft.backends.cuda.schedule import (
+    WHOLE,
+    Parts,
+    Schedule,
+    instructions,
+    nest,
+    schedule,
+)
 from weft.base.record import Record
 from weft.kernel.kernel import Kernel, Loop, combines_neighbours, statements
 from weft.kernel.nodes import BF16, F16, F32, F64, walk
@@ -36,6 +43,10 @@ MOST_WARP_ROW_BYTES = 2 << 10
 LAUNCH, CALL, BARRIER, GRID_BARRIER = 4000, 7000, 40, 1800
 BYTES, OPERATIONS = 24, 48
 THREADS = 256  # of a block of a grid
+# Rows of a piece of columns that are split more finely than in a launch.
+FINER_PIECES = 16, 8, 4
+# Bytes that a multiprocessor gets at least for a thread that reads away from its neighbours.
+SECTOR = 32
 # Threads of a block of a grid that has many elements to compute, and how much longer it takes for
 # them than launches whose blocks fill the GPU.
 MANY_THREADS, HALF_EMPTY = 512, 3
@@ -202,10 +213,12 @@ def _multiplications(shape: Shape) -> int:
 
 class Collector:
     """The items of a loop's regions. ``new_slot`` gives slots for what they need beyond those of
-    the program, ``same_memory`` says whether two may be the same memory."""
+    the program, ``same_memory`` says whether two may be the same memory; ``multiprocessors`` are
+    those of the GPU."""
 
-    def __init__(self, new_slot: Any, same_memory: Any) -> None:
+    def __init__(self, new_slot: Any, same_memory: Any, multiprocessors: int) -> None:
         self.new_slot, self.same_memory = new_slot, same_memory
+        self.grid = Grid(multiprocessors, THREADS)
         self.count = self.kernels = 0
 
     def region(self, nodes: Sequence[Any]) -> tuple[Any, ...]:
@@ -241,7 +254,7 @@ class Collector:
             raise Unfit("rows too long")
         if combines_neighbours(kernel):
             raise Unfit("threads of a warp that share a row")
-        parts, scratch = schedule(kernel, False, self.is_distinct(kernel, slots))
+        parts, scratch = self.parts(kernel, self.is_distinct(kernel, slots))
         outside = [i for i, b in enumerate(kernel.buffers) if b.role != "row"]
         known = dict(zip(outside, slots, strict=True))
         for i, b in enumerate(scratch):
@@ -254,6 +267,22 @@ class Collector:
                 accesses = accesses_of(part, given)
                 found.append(Part(in_a_loop(part), given, accesses, self.kernels))
         return found
+
+    def parts(self, kernel: Kernel, distinct: bool) -> Parts:
+        """How a kernel is taken apart: columns in the pieces for which the grid needs least time,
+        as nothing else fills its threads while they read rows one after the other, or a warp for
+        each column, which needs fewer barriers."""
+
+        def clocks(made: Parts) -> float:
+            parts = [in_a_loop(p) for p in made.parts]
+            alone = sum(stage(p, self.grid, len(kernel.buffers)) + GRID_BARRIER for p in parts)
+            return alone + sum(map(sectors, parts)) * SECTOR / (self.grid.blocks * CACHED_BYTES)
+
+        found = schedule(kernel, False, distinct)
+        if all(p.shares or longest_row(p) < 2 * min(FINER_PIECES) for p in found.parts):
+            return found
+        finer = [schedule(kernel, False, distinct, piece=rows) for rows in (*FINER_PIECES, WHOLE)]
+        return min([found, *finer], key=clocks)
 
     def is_distinct(self, kernel: Kernel, slots: Sequence[int]) -> bool:
         """Whether nothing that a kernel reads has the memory of what it writes."""
@@ -310,6 +339,20 @@ def stage(part: Schedule, grid: Grid, arrays: int) -> float:
     each = instructions(values) * max(DEPENDENT, busy / 128) + 4 * arrays * busy / CACHED_BYTES
     sums = 0 if own == 1 else SHUFFLES if own == 32 else SHUFFLES + WARPS_SUM
     return turns * (LATENCY + sums + (trips - 1) * NEXT_LOAD + trips * each)
+
+
+def sectors(part: Schedule) -> int:
+    """How often threads that share an iteration read elements that aren't neighbours."""
+    if not part.shares:
+        return 0
+    found = 0
+    for loop in part.kernel.body:
+        if isinstance(loop, Loop):
+            axes, inside = nest(loop)
+            loads = {v for s in inside for v in walk(s.operands) if v.op == "load"}
+            apart = sum(abs(dict(v.attr[1].terms).get(axes[-1][0], 0)) > 1 for v in loads)
+            found += apart * part.iterations * prod(n for _, n in axes)
+    return found
 
 
 def in_a_loop(part: Schedule) -> Schedule:

@@ -55,6 +55,8 @@ WARP, WARPS = 32, 8
 ELEMENTS_PER_THREAD = 16
 # Threads that column reductions are split into, and iterations that each has left.
 SPLIT_THREADS, SPLIT_ITERATIONS = 1 << 17, 32
+# Rows of a piece of columns that aren't split, whatever has to be done with them.
+WHOLE = 1 << 62
 # Elements up to which blocks have all rows of their columns, and those of one block, which it reads
 # while a second kernel would begin; its threads, and blocks that are enough for it to have more
 # columns.
@@ -180,12 +182,17 @@ class Parts(Record):
 
 
 def schedule(
-    kernel: Kernel, aligned: bool = True, distinct: bool = True, early: bool = False
+    kernel: Kernel,
+    aligned: bool = True,
+    distinct: bool = True,
+    early: bool = False,
+    piece: int = SPLIT_ITERATIONS,
 ) -> Parts:
     """A kernel as the compiler fused it, for a GPU; ``aligned`` is whether all its buffers begin at
     multiples of 16 bytes, ``distinct`` whether no two of them are the same memory, ``early``
     whether its largest one may be read before kernels before it have ended, by a GPU whose blocks
-    may read each other's shared memory."""
+    may read each other's shared memory; ``piece`` is the fewest rows of a piece of columns that are
+    split."""
     outside = tuple(i for i, b in enumerate(kernel.buffers) if b.role != "row")
     if kernel.serial:
         alike = all(isinstance(s, Atomic) for s in kernel.body)
@@ -201,7 +208,7 @@ def schedule(
         return Parts([made], [])
     if stores_ranges(kernel) and (distinct or reads_where_it_writes(kernel)):
         return _ranges(kernel, aligned, distinct)
-    return _whole(kernel, aligned, distinct, early)
+    return _whole(kernel, aligned, distinct, early, piece)
 
 
 def _ranges(kernel: Kernel, aligned: bool, distinct: bool) -> Parts:
@@ -231,14 +238,20 @@ def _elements(s: Any) -> int:
     return s.extent * sum(map(_elements, s.body)) if isinstance(s, Loop) else 1
 
 
-def _whole(kernel: Kernel, aligned: bool, distinct: bool, early: bool = False) -> Parts:
+def _whole(
+    kernel: Kernel,
+    aligned: bool,
+    distinct: bool,
+    early: bool = False,
+    piece: int = SPLIT_ITERATIONS,
+) -> Parts:
     """A kernel that isn't taken apart by what it stores."""
     outside = tuple(i for i, b in enumerate(kernel.buffers) if b.role != "row")
     kernel = collapse(diagonal(kernel))
     kernel = flat(kernel)
-    apart = stages(kernel)
+    apart = stages(kernel) if piece < WHOLE else None
     if apart is not None:
-        return _staged(kernel, apart, aligned, distinct)
+        return _staged(kernel, apart, aligned, distinct, piece)
     if reduces_columns(kernel) and any(isinstance(s, Loop) for s in kernel.body):
         kernel = together(kernel) or kernel
     block = _by_blocks(kernel, outside, aligned, early)
@@ -248,7 +261,7 @@ def _whole(kernel: Kernel, aligned: bool, distinct: bool, early: bool = False) -
     if pieces is not None:
         parts = [part._replace(distinct=distinct) for part in pieces.parts]
         return pieces._replace(parts=parts)
-    halves = _split(kernel)
+    halves = _split(kernel, piece)
     if halves is None:
         made = _one(kernel, outside, aligned)._replace(distinct=distinct)
         tile = transposes(kernel) if distinct and not made.shares else None
@@ -260,13 +273,14 @@ def _whole(kernel: Kernel, aligned: bool, distinct: bool, early: bool = False) -
     return Parts([part._replace(distinct=distinct) for part in parts], scratch)
 
 
-def _staged(kernel: Kernel, apart: Stages, aligned: bool, distinct: bool) -> Parts:
+def _staged(kernel: Kernel, apart: Stages, aligned: bool, distinct: bool, piece: int) -> Parts:
     """The parts of all stages of a kernel, with the memory that each of them needs as well."""
     parts: list[Schedule] = []
     scratch = list(apart.scratch)
     for stage in apart.kernels:
         more = [b._replace(role="in") for b in scratch[len(apart.scratch) :]]
-        made, own = _whole(stage._replace(buffers=[*stage.buffers, *more]), aligned, distinct)
+        whole = stage._replace(buffers=[*stage.buffers, *more])
+        made, own = _whole(whole, aligned, distinct, piece=piece)
         parts += made
         scratch += own
     return Parts(parts, scratch)
@@ -564,7 +578,7 @@ def private_rows(kernel: Kernel) -> set[int]:
     return found
 
 
-def _split(kernel: Kernel) -> tuple[Kernel, Kernel, list[Buffer]] | None:
+def _split(kernel: Kernel, piece: int) -> tuple[Kernel, Kernel, list[Buffer]] | None:
     """A kernel of few, long reductions as one over pieces of them and one over what these give."""
     loops = [s for s in kernel.body if isinstance(s, Loop)]
     rest = [s for s in kernel.body if not isinstance(s, Loop)]
@@ -578,7 +592,7 @@ def _split(kernel: Kernel) -> tuple[Kernel, Kernel, list[Buffer]] | None:
     outer: list[str] = []
     if not reads_along_loops(kernel):
         most = VECTOR * SPLIT_THREADS if iterations >= FEWEST_COLUMNS else SPLIT_THREADS
-        count = min(min(totals) // SPLIT_ITERATIONS, most // iterations)
+        count = min(min(totals) // piece, most // iterations)
         if min(lengths) < count:
             loops = [_longest_first(loop) for loop in loops]
             lengths = [loop.extent for loop in loops]
