@@ -95,7 +95,9 @@ def test_which_messages_can_be_part_of_a_graph(name, fake, monkeypatch):
 
 def test_the_law_of_shardings():
     """Some samples; all of them were run once."""
-    environment = dict(os.environ, PYTHONPATH=str(ROOT), WEFT_NUM_CPU_DEVICES="4")
+    path = f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"
+    knobs = {"WEFT_NUM_CPU_DEVICES": "4", "WEFT_PLATFORMS": "cpu"}
+    environment = dict(os.environ, PYTHONPATH=path, **knobs)
     command = [sys.executable, "-m", "tests.backends.cuda.several_law", "80", "7"]
     found = subprocess.run(
         command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=600

@@ -41,7 +41,9 @@ def test_gpus_answer_as_jax_does(checker, tables, name, part, count):
 
 def check_seed(seed):
     with weft.enable_x64(True):
-        with knobs.scope(backend="reference"):
+        # on the host: a GPU's arrays would go there and back for each operation
+        host = weft.default_device(weft.devices("cpu")[0])
+        with host, knobs.scope(backend="reference"):
             program, args, traits = generate(seed)
             stack = Stack(seed, args, traits)
             stack.grow(lambda *xs: program(True, *xs))
