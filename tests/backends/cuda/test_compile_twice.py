@@ -41,7 +41,7 @@ def module_of(fun, *args):
 
 
 def test_long_code_is_made_quickly_at_first():
-    long = module_of(much, f32(10**7))
+    long = module_of(much, f32(10**7)).replaced()  # without a shorter text
     quick = ptx.soon(long)
     assert quick.effort is Effort.SOON and ptx.level_of(quick) == 0
     assert [f.lines for f in quick.functions] == [f.lines for f in long.functions]

@@ -72,8 +72,8 @@ def load(module: ptx.GpuModule, dynamic: int = 0, label: str = NAME) -> driver.F
     """
     known = "".join([x if x.isalnum() else "_" for x in label])
     name = f"{known}_{disk.digest(str(module).encode()).hex()[:8]}"
+    device, unnamed = driver.device(), module
     module = module.renamed({NAME: name})
-    device = driver.device()
     key = disk.digest(f"cuda sm_{device.architecture} {ptx.version()}\n{module}".encode())
     code = disk.load(key)
     waits = module.waits and device.architecture >= ptx.HOPPER
@@ -81,7 +81,7 @@ def load(module: ptx.GpuModule, dynamic: int = 0, label: str = NAME) -> driver.F
         return driver.Function(code, name, dynamic, waits, key)
     where, quick = knobs.thread.cache, None
     if knobs.gpu_compile_twice.value and not observing.thread.in_background:
-        quick = ptx.soon(module, dynamic)
+        quick = ptx.soon(unnamed, dynamic)
     line = progress.expect(1)
     if quick is None:
         later = _waited_for.submit(_compiled, module, key, device, where, line)
@@ -89,6 +89,7 @@ def load(module: ptx.GpuModule, dynamic: int = 0, label: str = NAME) -> driver.F
     first = disk.digest(b"soon" + key)
     soon = disk.load(first)
     if soon is None:
+        quick = quick.renamed({NAME: name})
         made = _waited_for.submit(_compiled, quick, first, device, where, line)
         function = driver.Function(made, name, dynamic, waits, key)
     else:

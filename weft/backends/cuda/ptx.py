@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from weft.backends.llvm.code import Effort, Function, Memory, Module, Verbatim
 from weft.backends.llvm.native.llvm import Llvm
@@ -50,6 +50,9 @@ TOGETHER = "barrier.cluster.arrive.aligned"
 # is sooner so where a launch says how much memory is shared: matrices of loops, which are written
 # out, and of which LLVM leaves a quarter.
 SOON_TEXT, SOON_DYNAMIC_TEXT = range(1 << 11, 1 << 19), range(1 << 11, 1 << 17)
+# Characters from which on code has another text for first calls, with loops over the elements of a
+# thread, and how long that may be beside the code: writing a text takes time, too.
+COMPACT_TEXT, COMPACT_SHARE = 5 << 10, 0.8
 # Threads of a block that fits even if each of them has the most registers.
 MAX_UNBOUNDED_THREADS = 256
 # What instructions are called that all threads of a warp have to come to together.
@@ -102,7 +105,7 @@ class GpuModule(Module):
     is constant. ``cluster`` is how many blocks are a cluster, which LLVM has no word for.
     """
 
-    __slots__ = ("cluster", "early")
+    __slots__ = ("cluster", "compact", "early")
     FIELDS = (*Module.FIELDS, "early", "cluster")
 
     def __init__(
@@ -119,6 +122,8 @@ class GpuModule(Module):
     ) -> None:
         super().__init__(functions, declared, memory, effort, groups, metadata, parts)
         self.early, self.cluster = early, cluster
+        # writes a shorter text that gives the same bits, for first calls
+        self.compact: Callable[[], GpuModule] | None = None
 
     def notes(self) -> list[str]:
         early = ["may begin early"] if self.early else []
@@ -223,15 +228,22 @@ def quickly(module: GpuModule, operations: int, elements: int) -> GpuModule:
 def soon(module: GpuModule, dynamic: int = 0) -> GpuModule | None:
     """A module that does the same to the bit, for the first calls of a program; None where it would
     not be made sooner. ``dynamic`` are the bytes of shared memory that launches ask for."""
-    if module.effort is not Effort.OPTIMISE:
-        return None
     text = str(module)
+    compact = module.compact if len(text) >= COMPACT_TEXT else None
+    if module.effort is Effort.BRIEF and compact is None:
+        return None
+    if module.effort not in (Effort.OPTIMISE, Effort.BRIEF):
+        return None
     # threads that have to come to a barrier together do so in code that is made with care
     if len(text) not in (SOON_DYNAMIC_TEXT if dynamic else SOON_TEXT):
         return None
     if TOGETHER in text or (dynamic and ALIGNED in text):
         return None
-    return module.with_effort(Effort.SOON)
+    if compact is not None:
+        shorter = compact()
+        if len(str(shorter)) <= COMPACT_SHARE * len(text):
+            return shorter.with_effort(Effort.SOON)
+    return None if module.effort is Effort.BRIEF else module.with_effort(Effort.SOON)
 
 
 def level_of(module: GpuModule) -> int:

@@ -37,7 +37,13 @@ from weft.backends.cuda.schedule import Schedule, largest, nest, operations
 from weft.backends.cuda.text.chains import Text
 from weft.backends.cuda.text.columns import early, prefetch_next, prefetched
 from weft.backends.cuda.text.launch import Launch
-from weft.backends.cuda.text.render import DECLARED, cluster_of, groups_of, writer_of
+from weft.backends.cuda.text.render import (
+    DECLARED,
+    cluster_of,
+    groups_of,
+    may_be_compact,
+    writer_of,
+)
 from weft.backends.llvm.code import Module
 from weft.compiler.passes.rewrite import loads, position
 from weft.kernel.kernel import Loop, Store, statements
@@ -56,10 +62,11 @@ _MET = ("cluster_arrive", "cluster_wait")
 # --- text -----------------------------------------------------------------------------------------
 
 
-def render(joined: Joined, ahead: int = 0) -> GpuModule:
-    """The module of a launch, which may prefetch so many arrays for a later one."""
+def render(joined: Joined, ahead: int = 0, compact: bool = False) -> GpuModule:
+    """The module of a launch, which may prefetch so many arrays for a later one; ``compact``: of
+    few instructions, for first calls."""
     last = joined.pieces[-1].schedule
-    writer = _Writer(joined)
+    writer = _Writer(joined, compact)
     writer.write(ahead)
     told = ["noalias", "align 16"] if joined.distinct else ["align 16"]
     made = writer.module(
@@ -69,8 +76,13 @@ def render(joined: Joined, ahead: int = 0) -> GpuModule:
         prefetched(ahead),
         lambda slot: " ".join([*["readonly"] * writer.only_read[slot], *told]),
     )
+    if compact:
+        return made
     work = _work(joined)
-    return made if work is None else quickly(made, *work)
+    made = made if work is None else quickly(made, *work)
+    if any(may_be_compact(p.schedule) for p in joined.pieces):
+        made.compact = lambda: render(joined, ahead, compact=True)
+    return made
 
 
 def _work(joined: Joined) -> tuple[int, int] | None:
@@ -86,8 +98,9 @@ def _work(joined: Joined) -> tuple[int, int] | None:
 class _Writer(Launch):
     """The kernel of a launch while it is written: each block meets nobody but its cluster."""
 
-    def __init__(self, joined: Joined) -> None:
+    def __init__(self, joined: Joined, compact: bool = False) -> None:
         super().__init__(Grid(1, joined.block_threads), eq, aligned=True)
+        self.compact = compact
         self.joined, self.ranges = joined, list(enumerate(joined.pieces))[joined.repeated :]
         self.parts, self.alike = _parts(joined), _shared(joined)
         self.modules.append(Module((), DECLARED))
@@ -138,7 +151,7 @@ class _Writer(Launch):
 
     def _function(self, i: int, schedule: Any) -> str:
         """The name of the function of a kernel."""
-        what = schedule.module if isinstance(schedule, Stub) else writer_of(schedule)
+        what = schedule.module if isinstance(schedule, Stub) else writer_of(schedule, self.compact)
         self.add(f"piece{i}", what)
         return f"piece{i}"
 

@@ -72,9 +72,12 @@ def render_sized(schedule: Schedule) -> tuple[GpuModule, tuple[Size, ...]]:
     return module, tuple(taken.sizes)
 
 
-def render(schedule: Schedule, ahead: int = 0, taken: Taken | None = None) -> GpuModule:
-    """The module of a kernel, which may prefetch so many arrays for a later one."""
-    writer = writer_of(schedule)
+def render(
+    schedule: Schedule, ahead: int = 0, taken: Taken | None = None, compact: bool = False
+) -> GpuModule:
+    """The module of a kernel, which may prefetch so many arrays for a later one; ``compact``: of
+    few instructions, for first calls."""
+    writer = writer_of(schedule, compact)
     writer.write("")
     outside = writer.outside()
     parameters = []
@@ -94,9 +97,22 @@ def render(schedule: Schedule, ahead: int = 0, taken: Taken | None = None) -> Gp
     own = kernel_module(parameters, lines, groups_of(schedule), may_begin, cluster_of(schedule))
     made = own.replaced(functions=(), declared=DECLARED | writer.declared, memory=writer.shared)
     made = made.joined(*writer.words.values(), *begun, own)
-    if taken is not None or ends_by_itself(schedule.kernel):
+    if compact:
         return made
-    return quickly(made, operations(schedule), largest(schedule.kernel))
+    if taken is None and not ends_by_itself(schedule.kernel):
+        made = quickly(made, operations(schedule), largest(schedule.kernel))
+    if taken is None and may_be_compact(schedule):
+        made.compact = lambda: render(schedule, ahead, compact=True)
+    return made
+
+
+def may_be_compact(schedule: Any) -> bool:
+    """Whether the elements that a thread of a kernel has are written out, and may be a loop."""
+    if not isinstance(schedule, Schedule) or schedule.kernel.serial or schedule.rows:
+        return False
+    if schedule.tile is not None:
+        return False
+    return schedule.written or max(schedule.vector, schedule.each, schedule.trips) > 1
 
 
 def kernel_module(
@@ -119,15 +135,20 @@ def cluster_of(schedule: Any) -> int:
     return 0 if plain and (schedule.block_threads > 256 or cluster < 2) else cluster
 
 
-def writer_of(schedule: Schedule) -> Threads:
+def writer_of(schedule: Schedule, compact: bool = False) -> Threads:
     """What writes the text of a kernel."""
-    verify(schedule.kernel)
+    if not compact:
+        verify(schedule.kernel)
     if schedule.kernel.serial:
         return Refilled(schedule) if schedule.each > 1 else SerialText(schedule)
     if schedule.rows:
         found = Clusters if schedule.cluster else BlockColumns if schedule.columns else Columns
         return found(schedule)
-    return _Tiles(schedule) if schedule.tile is not None else Threads(schedule)
+    if schedule.tile is not None:
+        return _Tiles(schedule)
+    made = Threads(schedule)
+    made.compact = compact
+    return made
 
 
 def groups_of(schedule: Any) -> list[str]:

@@ -102,6 +102,9 @@ class Threads(Narrow):
 
     prefix = ""  # of the names of shared memory
     again = False  # whether a block does the kernel more than once
+    # whether loops go through the elements of a thread: that takes a few times fewer instructions,
+    # and gives the same bits
+    compact = False
     # what its function takes after its buffers
     numbers = code.parameters("i32", "block")
 
@@ -114,7 +117,7 @@ class Threads(Narrow):
         self.words: dict[str, Module] = {}  # functions that it calls
         self.computed_with, self.turned = _computed_with(self.kernel), _turns(self.kernel)
         self.private = private_rows(schedule.kernel) if schedule.trips else set()
-        self.place = 0  # which of its own elements of a row a thread is at
+        self.place: int | str = 0  # which of its own elements of a row a thread is at
         self.serial: list[str] = []  # lines of the entry block, for what loops count
         self.reduces = {s.symbol: s for s in statements(self.kernel.body) if isinstance(s, Reduce)}
 
@@ -185,15 +188,20 @@ class Threads(Narrow):
         rest = iterations % vector
         if type(rest) is int and rest:  # the last thread has fewer
             end = self.emit(f"add i64 {number}, {vector}")
-            whole = self.emit(f"icmp sle i64 {end}, {iterations}")
-            self.line(f"br i1 {whole}, label %whole, label %rest")
-            self.label("rest")
             axis = axes[0][0]
 
             def one(now: str) -> None:
                 self.axes[axis] = now
                 self._body(self.kernel.body)
 
+            if self.compact:
+                self._loop(number, self.scalar_min(end, iterations), 1, one)
+                self.line("br label %done")
+                self.label("done")
+                return
+            whole = self.emit(f"icmp sle i64 {end}, {iterations}")
+            self.line(f"br i1 {whole}, label %whole, label %rest")
+            self.label("rest")
             self._loop(number, iterations, 1, one)
             self.line("br label %done")
             self.label("whole")
@@ -211,6 +219,10 @@ class Threads(Narrow):
             self._open_grid(now)
             self._body(body)
 
+        if self.compact:
+            end = self.emit(f"add i64 {number}, {each * threads}")
+            self._loop(number, self.scalar_min(end, iterations), threads, one)
+            return
         end = self.emit(f"add i64 {number}, {(each - 1) * threads}")
         whole = self.emit(f"icmp slt i64 {end}, {iterations}")
         self.line(f"br i1 {whole}, label %whole, label %rest")
@@ -393,6 +405,9 @@ class Threads(Narrow):
     def _several(self, body: list[Any], axis: str, distances: Sequence[int]) -> None:
         """Statements of one thread, so far along an axis: all is read before anything is written,
         so that accesses to neighbours become wide ones."""
+        if self.compact and len(distances) > 1:
+            self._in_turn(body, axis, len(distances))
+            return
         if len(distances) == 1 or any(isinstance(s, Loop) for s in body):
             for i in distances:
                 self._at(axis, i, lambda: self._body(body))
@@ -403,14 +418,14 @@ class Threads(Narrow):
         self._hoist(body, {axis})
         loads = self._certain_loads(body)
         for i in distances:
-            self.known, self.place = dict(known), place + i
+            self.known, self.place = dict(known), int(place) + i
             self.axes[axis] = first if i == 0 else self.emit(f"add i64 {first}, {i}")
             for v in loads:
                 self.value(v)
             states.append((self.axes[axis], self.known))
 
         def enter(i: int) -> None:
-            (self.axes[axis], self.known), self.place = states[i], place + i
+            (self.axes[axis], self.known), self.place = states[i], int(place) + i
 
         every = self.computed(body, [found for _, found in states], enter)
         for i, found in enumerate(every):
@@ -424,6 +439,20 @@ class Threads(Narrow):
             self.known = every[i]
 
         self._mark(body, len(states), enter_again)
+        self.axes[axis], self.known, self.place = first, before, place
+
+    def _in_turn(self, body: list[Any], axis: str, count: int) -> None:
+        """The same for so many neighbours, by a loop."""
+        first, before, place = self.axes[axis], self.known, self.place
+        self.known = {} if any(isinstance(s, Loop) for s in body) else dict(before)
+        self._hoist(body, {axis})
+
+        def one(now: str) -> None:
+            self.axes[axis] = self.emit(f"add i64 {first}, {now}")
+            self.place = self.emit(f"add i64 {place}, {now}")
+            self._body(body)
+
+        self._loop("0", count, 1, one)
         self.axes[axis], self.known, self.place = first, before, place
 
     def _hoist(self, body: list[Any], axes: Collection[str]) -> None:
@@ -517,7 +546,7 @@ class Threads(Narrow):
             self.axes[s.axis] = now
             self._body(s.body)
 
-        if self.schedule.written:
+        if self.schedule.written and not self.compact:
             known = self.known
             for i in range(s.extent):
                 self.known = dict(known)
@@ -627,6 +656,11 @@ class Threads(Narrow):
         if self.schedule.trips:
             known = self.known
             total = s.extent * inner
+            if self.compact:
+                self._trips(first, total, run)
+                self.known, self.place = before, 0
+                self._shared_end(own, body)
+                return
             for trip in range(self.schedule.trips):
                 self.known, self.place = dict(known), trip * vector
                 now = self.emit(f"add i64 {first}, {trip * step}") if trip else first
@@ -638,7 +672,7 @@ class Threads(Narrow):
             return
         stop: Any = self._stop(s)
         fixed = s.whole is None and type(stop * inner) is int
-        if fixed and len(axes) == 1 and stop >= 4 * step:
+        if fixed and len(axes) == 1 and stop >= 4 * step and not self.compact:
             self._two_by_two(first, stop, step, run)
         elif fixed and stop * inner % step == 0:  # the same for all threads
             self._loop("0", stop * inner // step, 1, at)
@@ -650,6 +684,21 @@ class Threads(Narrow):
             self._loop(first, stop, step, run)
         self.known = before
         self._shared_end(own, body)
+
+    def _trips(self, first: str, total: int, run: Callable[[str], None]) -> None:
+        """The elements of a row that a thread has, by a loop."""
+        trips, vector = self.schedule.trips, self.schedule.vector
+        step = self.schedule.threads * vector
+
+        def trip(number: str) -> None:
+            self.place = self.emit(f"mul i64 {number}, {vector}")
+            before = self.emit(f"mul i64 {number}, {step}")
+            now = self.emit(f"add i64 {first}, {before}")
+            whole = trips * step <= total
+            with self.when(whole or self.emit(f"icmp slt i64 {now}, {total}")):
+                run(now)
+
+        self._loop("0", trips, 1, trip)
 
     def _two_by_two(self, first: str, stop: int, step: int, run: Any) -> None:
         """A loop of many iterations, of which two are read before either is computed, so that
