@@ -72,7 +72,18 @@ def marked(x, y):
     return w, found, jnp.any(w > 3), jnp.all(w.T @ w > 0)
 
 
+def empty_loops(x, y):
+    """Loops of no rounds among small kernels, and in the rounds of others."""
+    z = jnp.cumsum(x, 0) + y
+    z, n = lax.fori_loop(3, 3, lambda i, c: (c[1] * 2 - i, c[0]), (z, z[::-1]))
+    step = lambda c, r: (c + r.sum(), r * c)
+    total, rows = lax.scan(step, z.sum() * n.max(), x[:0], reverse=True)
+    inside = lambda i, x: lax.fori_loop(0, 0, lambda j, x: x + j, x - x.mean())
+    return lax.fori_loop(0, 2, inside, jnp.flip(z)) * total, jnp.concatenate([rows, y[None]])
+
+
 PROGRAMS = {
+    "empty loops": (empty_loops, [draws(7, 19), draws(19, seed=1)]),
     "marked": (marked, [draws(9, 21), draws(21, seed=1)]),
     "marked otherwise": (marked, [draws(9, 21) + 50, draws(21, seed=1) * np.nan]),
     "scans": (scans, [draws(40, 5)]),
@@ -113,6 +124,16 @@ def test_results(name, kind, monkeypatch):
     if len(launches(apart)) > 1:
         assert runs_of(run) and commands.length(run.commands) < commands.length(apart.commands)
     check(run, fun, args)
+
+
+def test_loops_of_no_rounds_are_nothing(monkeypatch):
+    """A kernel for a loop ends after its last round, which there isn't."""
+    planned.install(monkeypatch)
+    loop = lambda x: lax.fori_loop(0, 0, lambda i, x: (x * 2).sum(0) + x, jnp.flip(x.cumsum(0)))
+    for fun in (loop, weft.grad(lambda x: loop(x).sum()), weft.vmap(loop)):
+        made = commands.leaves(plans(fun, draws(8, 9)))
+        loops = [x for x in made if isinstance(x, commands.LoopKernel)]
+        assert made and not any(x.rounds.startswith("0 times") for x in loops)
 
 
 def test_barriers_are_needed(monkeypatch):
