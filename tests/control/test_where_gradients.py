@@ -535,6 +535,32 @@ def test_training_steps_have_nothing_to_add():
     assert "zero_untaken" not in str(weft.make_jaxpr(weft.grad(loss))(w, jnp.ones((3, 4)), keep))
 
 
+PIECES = [weft.nn.relu, weft.nn.relu6, weft.nn.leaky_relu, weft.nn.elu, weft.nn.selu, weft.nn.celu]
+PIECES += [weft.nn.hard_tanh, weft.nn.hard_sigmoid, weft.nn.hard_swish, weft.nn.sparse_plus]
+
+
+@pytest.mark.parametrize("act", PIECES, ids=lambda f: f.__name__)
+def test_activations_of_pieces_begin_no_mask(act):
+    """Behind a normalisation, too, gradients are the same programs as without masks."""
+
+    def loss(x, scale, shift):
+        y = (x - x.mean(0)) * lax.rsqrt(x.var(0) + 1e-5) * scale + shift
+        return jnp.sum(act(y) ** 2)
+
+    made = lambda: weft.make_jaxpr(weft.grad(loss, (0, 1, 2)))(ROWS, jnp.ones(2), jnp.ones(2))
+    on = str(made())
+    with knobs.safe_where_gradients(False):
+        assert on == str(made())
+
+
+@pytest.mark.parametrize("act", PIECES, ids=lambda f: f.__name__)
+def test_masks_go_through_activations_of_pieces(act):
+    x = jnp.array([0.0, 1.0, 4.0])
+    f = lambda x: jnp.where(x > 0, act(jnp.sqrt(x)), 0).sum()
+    for g in (weft.grad(f), weft.jit(weft.grad(f))):
+        assert g(x)[0] == 0 and np.isfinite(g(x)).all()
+
+
 # --- the law: nothing but NaNs changes ------------------------------------------------------------
 
 

@@ -146,7 +146,7 @@ class Primitive:
     # for itself, "moved" or copied, "summed"; "product" where its rows go on (see ``factors``);
     # "apart" where it is for many examples, each alone; "call" or "loop" where it enters a program;
     # "" where only a mask of one boolean goes on; "end" where none does, as the rule need not be
-    # linear; "taken" and "untaken" where it begins
+    # linear; "taken" and "untaken" where it begins, "passed" where such a choice begins none
     masks = ""
     makes_masks = False  # whether its operands' cotangents have masks
     overflows = ""  # what it computes of integers, where the result may not fit its dtype

@@ -18,9 +18,16 @@ from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array, Whole
 from weft.core.dims.dim import Dim, whole
 from weft.lax.shape import canonical_axis
+from weft.numpy.broadcasting import choose_where
 from weft.numpy.exponentials import Axis, logsumexp
 from weft.numpy.operands import arraylike, inexact
 from weft.numpy.promotion import concrete, ensure_array
+from weft.prims.selection import switch_p
+
+
+def _either(condition: Any, x: Any, y: Any) -> Array:
+    """A piece of a function where the condition holds, another elsewhere; both are finite."""
+    return choose_where(condition, x, y, switch_p)
 
 
 def identity(x: Any) -> Array:
@@ -60,7 +67,7 @@ def relu(x: Any) -> Array:
     return jnp.maximum(x, 0)
 
 
-relu.defjvps(lambda g, out, x: lax.select(x > 0, g, lax.full_like(g, 0)))
+relu.defjvps(lambda g, out, x: switch_p.bind(x > 0, lax.full_like(g, 0), g))
 
 
 @custom_jvp
@@ -82,7 +89,7 @@ def relu6(x: Any) -> Array:
     return jnp.minimum(jnp.maximum(x, 0), 6.0)
 
 
-relu6.defjvps(lambda g, out, x: lax.select((x > 0) & (x < 6), g, lax.full_like(g, 0)))
+relu6.defjvps(lambda g, out, x: switch_p.bind((x > 0) & (x < 6), lax.full_like(g, 0), g))
 
 
 def squareplus(x: Any, b: Any = 4) -> Array:
@@ -137,7 +144,7 @@ def sparse_plus(x: Any) -> Array:
         Array([0.  , 0.25, 2.  ], dtype=float32)
     """
     x = arraylike("sparse_plus", x)
-    return jnp.where(x <= -1.0, 0.0, jnp.where(x >= 1.0, x, (x + 1.0) ** 2 / 4))
+    return _either(x <= -1.0, 0.0, _either(x >= 1.0, x, (x + 1.0) ** 2 / 4))
 
 
 def soft_sign(x: Any) -> Array:
@@ -266,7 +273,7 @@ def elu(x: Any, alpha: Any = 1.0) -> Array:
     x = arraylike("elu", x)
     positive = x > 0
     # The inner where keeps the exponential of large x out of the derivative.
-    return jnp.where(positive, x, alpha * jnp.expm1(jnp.where(positive, 0.0, x)))
+    return _either(positive, x, alpha * jnp.expm1(_either(positive, 0.0, x)))
 
 
 def celu(x: Any, alpha: Any = 1.0) -> Array:
@@ -320,7 +327,7 @@ def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Array:
         -0.5
     """
     x = arraylike("leaky_relu", x)
-    return jnp.where(x >= 0, x, negative_slope * x)
+    return _either(x >= 0, x, negative_slope * x)
 
 
 def hard_tanh(x: Any) -> Array:
@@ -338,7 +345,7 @@ def hard_tanh(x: Any) -> Array:
         1.0
     """
     x = arraylike("hard_tanh", x)
-    return jnp.where(x > 1, 1, jnp.where(x < -1, -1, x))
+    return _either(x > 1, 1, _either(x < -1, -1, x))
 
 
 def hard_sigmoid(x: Any) -> Array:

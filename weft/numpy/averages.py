@@ -31,6 +31,7 @@ from weft.numpy.reductions import (
 )
 from weft.numpy.ufuncs import multiply, true_divide
 from weft.prims.families import COMPLEX, FLOAT, INEXACT, kind_of, scalar
+from weft.prims.selection import switch_p
 
 
 def _count(x: Any, axis: Axis, where: Any, keepdims: bool, dtype: Any) -> Any:
@@ -218,7 +219,7 @@ def var(
     normalizer = lax.sub(count, convert_staged(correction, real))
     total = sum(squares, axis, dtype=real, keepdims=keepdims, where=where)
     ratio = convert_operand(lax.div(total, normalizer), result_dtype)
-    return choose_where(lax.gt(normalizer, scalar(real, 0)), ratio, np.nan)
+    return choose_where(lax.gt(normalizer, scalar(real, 0)), ratio, np.nan, switch_p)
 
 
 def _one_correction(name: str, ddof: Any, correction: Any) -> Any:

@@ -132,7 +132,7 @@ def _spread(x: Any, shape: tuple[int, ...]) -> Any:
     return expand_to(x, shape)
 
 
-def choose_where(condition: Any, x: Any, y: Any) -> Any:
+def choose_where(condition: Any, x: Any, y: Any, primitive: Any = select_n_p) -> Any:
     """``x`` where the condition holds, ``y`` elsewhere; dtypes are promoted, shapes broadcast."""
     if x is None or y is None:
         raise TypeError(f"where needs both x and y, or neither; got {x} and {y}")
@@ -154,7 +154,7 @@ def choose_where(condition: Any, x: Any, y: Any) -> Any:
         condition, *spread = divided_alike("where", condition, x, y)
         # what was broadcast is divided as the rest; two arrays of the result's shape are not moved
         x, y = (a if a is b else c for a, b, c in zip((x, y), given, spread, strict=True))
-    return select_n_p.bind(condition, y, x)
+    return primitive.bind(condition, y, x)
 
 
 @overload

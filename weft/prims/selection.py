@@ -198,6 +198,16 @@ class SelectN(Primitive):
         return self.bind(*(broadcast_to(x, shape) for x in moved)), 0
 
 
+class Switch(SelectN):
+    """``select_n`` between pieces of one function that are finite everywhere, as those of relu are.
+
+    Cotangents of pieces that weren't taken are zero and stay zero: no mask has to begin here. Masks
+    that come back to it go on.
+    """
+
+    masks, makes_masks = "passed", False
+
+
 class ZeroUntaken(Elementwise):
     """A cotangent with zeros for NaNs where a selection took another case.
 
@@ -255,7 +265,7 @@ def _is_case(which: Any, i: int, last: int) -> Any:
 
 
 eq_p, ne_p, ge_p, gt_p, le_p, lt_p = Eq(), Ne(), Ge(), Gt(), Le(), Lt()
-select_n_p, zero_untaken_p = SelectN(), ZeroUntaken()
+select_n_p, switch_p, zero_untaken_p = SelectN(), Switch(), ZeroUntaken()
 
 eq, ne, ge, gt, le, lt = eq_p.bind, ne_p.bind, ge_p.bind, gt_p.bind, le_p.bind, lt_p.bind
 select_n = select_n_p.bind

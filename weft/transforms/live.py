@@ -82,7 +82,7 @@ def _applied(primitive: Any, given: Sequence[Any], params: dict[str, Any]) -> Ma
     """The result with its mask; None where no mask goes on."""
     if primitive.masks == "each":
         return _each(primitive, given, params)
-    if primitive.masks == "taken":
+    if primitive.masks in ("taken", "passed"):
         return _chosen(primitive, given, params)
     if primitive.masks in ("moved", "summed") and primitive.linear and len(given) == 1:
         (x,) = given

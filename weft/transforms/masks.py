@@ -107,6 +107,8 @@ def transposed(
     """Cotangents of the operands, some with masks; ``rule`` is the transposition itself."""
     if primitive.masks == "taken":
         return _chosen(primitive, incoming[0], operands, rule)
+    if primitive.masks == "passed" and type(incoming[0]) is Masked:
+        return _chosen(primitive, incoming[0], operands, rule)
     if primitive.masks == "untaken":
         return _untaken(incoming[0], operands)
     if primitive.masks == "call":
