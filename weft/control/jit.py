@@ -257,14 +257,16 @@ class Masks(Record):
 
 
 def masks_given(cts: Any) -> tuple[Any, ...]:
-    """What programs say of the masks of cotangents: the shape, whether the cotangent is dirty, and
-    the shape and the axes of its rows, None without; None for a cotangent without a mask."""
+    """What programs say of the masks of cotangents: the shape, whether the cotangent is dirty, the
+    shape and the axes of its rows, None without, and whether the mask is a repaired gradient's;
+    None for a cotangent without a mask."""
     return tuple([_mask_type(ct) if type(ct) is wheres.Masked else None for ct in cts])
 
 
 def _mask_type(ct: Masked) -> tuple[Any, ...]:
-    rows = ct.live.rows
-    return ct.live.shape, ct.dirty, None if rows is None else (rows[0].shape, rows[1])
+    live, rows = ct.live, ct.live.rows
+    kind = None if rows is None else (rows[0].shape, rows[1])
+    return live.shape, ct.dirty, kind, live.repaired
 
 
 def mask_values(cts: Any) -> list[Live]:
@@ -285,9 +287,9 @@ def with_masks(cts: Sequence[Any], given: Sequence[Any], values: Sequence[Any]) 
     lives, rows = iter(values[:count]), iter(values[count:])
 
     def masked(ct: Any, mask: Any) -> Masked:
-        shape, dirty, kind = mask
+        shape, dirty, kind, repaired = mask
         found = None if kind is None else (_known(kind[0], next(rows)), kind[1])
-        return wheres.Masked(ct, _known(shape, next(lives), found), dirty)
+        return wheres.Masked(ct, _known(shape, next(lives), found, repaired), dirty)
 
     return [ct if mask is None else masked(ct, mask) for ct, mask in zip(cts, given, strict=True)]
 
@@ -335,8 +337,8 @@ def transposed_call(closed: ClosedJaxpr, cts: Any, args: Any) -> TransposedCall:
     return TransposedCall(found, [x for x in args if not is_undef(x)], [*values, *lives])
 
 
-def _known(shape: tuple[int, ...], value: Any, rows: Any = None) -> Live:
-    return wheres.Live(shape, lambda: value, rows)
+def _known(shape: tuple[int, ...], value: Any, rows: Any = None, repaired: bool = False) -> Live:
+    return wheres.Live(shape, lambda: value, rows, repaired)
 
 
 @per_program

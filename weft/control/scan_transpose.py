@@ -19,18 +19,27 @@ from weft.core.staging import stage
 from weft.core.trace import typeof
 from weft.prims.families import broadcast_to
 from weft.transforms.dce import dce_closed
-from weft.transforms.masks import Live, Masked
+from weft.transforms.masks import Live, Masked, Rows
 from weft.transforms.transpose import backward_pass
 
 _BOOL = np.dtype(np.bool_)
+
+
+class _Mask(Record):
+    """What a body knows of the mask of a cotangent: whether the cotangent is dirty, whether the
+    mask is a repaired gradient's, and the shape and the axes of its rows in one iteration."""
+
+    dirty: bool
+    repaired: bool
+    rows: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
 
 class _Form(Record):
     """What the body of a transposed scan depends on, beside the body of the scan.
 
     ``safe`` is the knob that makes masks.
-    ``carry_masks`` and ``ys_masks`` have None for a cotangent without a mask, otherwise whether it
-    is dirty. ``kept`` says which operands' cotangents may have a mask.
+    ``carry_masks`` and ``ys_masks`` have None for a cotangent without a mask. ``kept`` says which
+    operands' cotangents may have a mask.
     """
 
     safe: bool
@@ -38,8 +47,8 @@ class _Form(Record):
     num_consts: int
     num_carry: int
     ys_nonzero: tuple[bool, ...]
-    carry_masks: tuple[bool | None, ...]
-    ys_masks: tuple[bool | None, ...]
+    carry_masks: tuple[_Mask | None, ...]
+    ys_masks: tuple[_Mask | None, ...]
     kept: tuple[bool, ...]
 
 
@@ -50,8 +59,7 @@ class _Body(Record):
     -> [sums, carry cts, carry masks | xs cts, xs masks].
 
     ``carry_masks`` and ``ys_masks`` say which of the given masks it takes; ``xs_masks`` has None
-    for a cotangent without a mask, otherwise whether it is dirty. ``dirty`` says whether the
-    carry's cotangents with a mask are.
+    for a cotangent without a mask. ``dirty`` says whether the carry's cotangents with a mask are.
     """
 
     program: ClosedJaxpr
@@ -79,14 +87,14 @@ def transpose_linear(
     known_consts, consts = partition_list(consts_lin, args[:num_consts])
     known_xs, _ = partition_list(xs_lin, args[num_consts + num_carry :])
     carry, ys = cts[:num_carry], [ct for ct in cts[num_carry:] if type(ct) is not Zero]
-    carry_masks = _chosen_masks(carry, body.carry_masks)
+    carry_masks = _chosen(list(map(_whole, filter(_is_masked, carry))), body.carry_masks)
     outs = primitive.bind(
         *known_consts,
         *(zeros(x.aval.to_cotangent_aval()) for x in consts),
         *(instantiate(_plain(ct)) for ct in carry),
         *carry_masks,
         *map(_plain, ys),
-        *_chosen_masks(ys, body.ys_masks),
+        *_chosen(_y_masks(ys), body.ys_masks),
         *known_xs,
         jaxpr=body.program,
         length=params["length"],
@@ -96,17 +104,15 @@ def transpose_linear(
         unroll=params["unroll"],
     )
     sizes = [len(consts), num_carry, len(carry_masks), len(body.xs_masks)]
-    sums, carry_cts, after, xs_cts, xs_masks = split_list(outs, sizes)
+    sums, carry_cts, after, xs_cts, xs_lives = split_list(outs, sizes)
     lives, taken = iter(after), iter(zip(body.carry_masks, body.dirty, strict=True))
     first = []
     for old, ct in zip(carry, carry_cts, strict=True):
         has, dirty = next(taken) if type(old) is Masked else (False, False)
-        first.append(Masked(ct, _known(next(lives)), dirty) if has else ct)
-    lives = iter(xs_masks)
-    xs = [
-        ct if dirty is None else Masked(ct, _known(next(lives)), dirty)
-        for ct, dirty in zip(xs_cts, body.xs_masks, strict=True)
-    ]
+        if has:
+            ct = Masked(ct, _known(next(lives), None, old.live.repaired), dirty)
+        first.append(ct)
+    xs = _masked(xs_cts, list(map(_stacked, body.xs_masks)), xs_lives)
     found = iter([*sums, *first, *xs])
     result = [next(found) if lin else None for lin in linear]
     return [ct if is_undef(x) else None for ct, x in zip(result, args, strict=True)]
@@ -122,10 +128,40 @@ def _form_of(cts: Sequence[Any], args: Sequence[Any], num_consts: int, num_carry
         num_consts,
         num_carry,
         tuple(type(ct) is not Zero for ct in ys),
-        tuple(ct.dirty if type(ct) is Masked else None for ct in cts[:num_carry]),
-        tuple(ct.dirty if type(ct) is Masked else None for ct in ys),
+        tuple(
+            _Mask(ct.dirty, ct.live.repaired) if type(ct) is Masked else None
+            for ct in cts[:num_carry]
+        ),
+        tuple(_inside(ct) if type(ct) is Masked else None for ct in ys),
         tuple(is_undef(x) and x.masked for x in args),
     )
+
+
+def _mask_of(ct: Masked) -> _Mask:
+    rows = ct.live.rows
+    return _Mask(
+        ct.dirty, ct.live.repaired, None if rows is None else (tuple(rows[0].shape), rows[1])
+    )
+
+
+def _inside(ct: Masked) -> _Mask:
+    """A stacked cotangent's mask in one iteration."""
+    rows = _rows_inside(ct)
+    kind = None if rows is None else (rows[0].shape[1:], tuple([a - 1 for a in rows[1][1:]]))
+    return _Mask(ct.dirty, ct.live.repaired, kind)
+
+
+def _stacked(mask: _Mask | None) -> _Mask | None:
+    """A mask of one iteration as that of all."""
+    if mask is None or mask.rows is None:
+        return mask
+    return mask._replace(rows=(mask.rows[0], (0, *[a + 1 for a in mask.rows[1]])))
+
+
+def _rows_inside(ct: Masked) -> Rows | None:
+    """The rows of a stacked cotangent's mask, if they tell iterations apart."""
+    rows = ct.live.rows
+    return rows if rows is not None and rows[1][:1] == (0,) else None
 
 
 def _nowhere_live(ct: Any) -> Any:
@@ -139,14 +175,24 @@ def _plain(ct: Any) -> Any:
     return ct.value if type(ct) is Masked else ct
 
 
-def _known(value: Any) -> Live:
-    return Live(np.shape(value), lambda: value)
+def _known(value: Any, rows: Rows | None = None, repaired: bool = False) -> Live:
+    return Live(np.shape(value), lambda: value, rows, repaired)
 
 
-def _chosen_masks(cts: Sequence[Any], taken: Sequence[bool]) -> list[Any]:
-    """The masks of cotangents that a body takes, each of its cotangent's shape."""
-    masked = [ct for ct in cts if type(ct) is Masked]
-    return [_whole(ct) for ct, t in zip(masked, taken, strict=True) if t]
+def _is_masked(ct: Any) -> bool:
+    return type(ct) is Masked
+
+
+def _chosen(masks: Sequence[Any], taken: Sequence[bool]) -> list[Any]:
+    """The masks that a body takes."""
+    return [mask for mask, t in zip(masks, taken, strict=True) if t]
+
+
+def _y_masks(ys: Sequence[Any]) -> list[Any]:
+    """The masks of stacked cotangents, each of its cotangent's shape, then their rows."""
+    masked = [ct for ct in ys if type(ct) is Masked]
+    rows = [_rows_inside(ct) for ct in masked]
+    return [*map(_whole, masked), *(found[0].value() for found in rows if found is not None)]
 
 
 def _whole(ct: Masked) -> Any:
@@ -195,8 +241,10 @@ def _transposed_body(jaxpr: ClosedJaxpr, form: _Form) -> _Body:
             if m is not None
         ]
         dirty.extend(type(ct) is Masked and ct.dirty for ct in carry_cts)
-        xs_masks.extend(ct.dirty if type(ct) is Masked else None for ct in xs_cts)
+        xs_masks.extend(_mask_of(ct) if type(ct) is Masked else None for ct in xs_cts)
+        xs_rows = [ct.live.rows for ct in xs_cts if type(ct) is Masked]
         xs_lives = [_whole(ct) for ct in xs_cts if type(ct) is Masked]
+        xs_lives += [rows[0].value() for rows in xs_rows if rows is not None]
         return [*sums, *map(_plain, carry_cts), *after, *map(_plain, xs_cts), *xs_lives]
 
     avals = [
@@ -211,12 +259,15 @@ def _transposed_body(jaxpr: ClosedJaxpr, form: _Form) -> _Body:
     staged = stage(backward, avals, jaxpr.debug_info)
     if not carry_mask_avals and not y_mask_avals:
         return _Body(staged, [], [], [], xs_masks)
-    after = [None if m is None else m or d for m, d in zip(form.carry_masks, dirty, strict=True)]
+    after = [
+        None if m is None else m._replace(dirty=m.dirty or d)
+        for m, d in zip(form.carry_masks, dirty, strict=True)
+    ]
     if after != list(form.carry_masks):  # a step makes a carry dirty: so it is before the next one
         return _transposed_body(jaxpr, form._replace(carry_masks=tuple(after)))
     _, carry_kept, _ = split_list(form.kept, [num_consts, num_carry])
-    wanted = [k or m for k, m in zip(carry_kept, after, strict=True) if m is not None]
-    left = [m for m in after if m is not None]
+    wanted = [k or m.dirty for k, m in zip(carry_kept, after, strict=True) if m is not None]
+    left = [m.dirty for m in after if m is not None]
     return _without_unread(staged, sizes, wanted, left, xs_masks)
 
 
@@ -230,15 +281,20 @@ def _may_keep(form: _Form, i: int) -> bool:
 
 def _mask_avals(avals: Sequence[Any], masks: Sequence[Any]) -> list[Any]:
     pairs = zip(avals, masks, strict=True)
-    return [ShapedArray(a.shape, _BOOL) for a, m in pairs if m is not None]
+    shapes = [a.shape for a, m in pairs if m is not None]
+    shapes += [m.rows[0] for m in masks if m is not None and m.rows is not None]
+    return [ShapedArray(shape, _BOOL) for shape in shapes]
 
 
 def _masked(cts: Sequence[Any], masks: Sequence[Any], lives: Sequence[Any]) -> list[Any]:
-    given = iter(lives)
-    return [
-        ct if dirty is None else Masked(ct, _known(next(given)), dirty)
-        for ct, dirty in zip(cts, masks, strict=True)
-    ]
+    count = sum(mask is not None for mask in masks)
+    given, rows = iter(lives[:count]), iter(lives[count:])
+
+    def masked(ct: Any, mask: _Mask) -> Masked:
+        found = None if mask.rows is None else (_known(next(rows)), mask.rows[1])
+        return Masked(ct, _known(next(given), found, mask.repaired), mask.dirty)
+
+    return [ct if m is None else masked(ct, m) for ct, m in zip(cts, masks, strict=True)]
 
 
 def _without_unread(

@@ -27,9 +27,60 @@ def along(closed: ClosedJaxpr) -> list[Along]:
     return [{} if type(x) is Literal else known.get(x, {}) for x in jaxpr.outvars]
 
 
+def of_loop(primitive: Any, params: dict[str, Any]) -> list[Along] | None:
+    """The same of a loop whose operands are constants, a carry, and slices of arrays, or of a
+    choice between programs; None of others."""
+    if "branches" in params:
+        return _of_branches(params["branches"])
+    if not {"jaxpr", "num_consts", "num_carry"} <= params.keys():
+        return None
+    return _of_scan(params["jaxpr"], params["num_consts"], params["num_carry"])
+
+
+def _of_branches(branches: Sequence[ClosedJaxpr]) -> list[Along]:
+    """Of branches; their operands come after the number of the branch."""
+    found = [
+        _joined(list(parts)) for parts in zip(*[along(branch) for branch in branches], strict=True)
+    ]
+    return [{i + 1: axes for i, axes in result.items()} for result in found]
+
+
+@per_program
+def _of_scan(body: ClosedJaxpr, num_consts: int, num_carry: int) -> list[Along]:
+    """Of a scan: its carry goes round until nothing new is known of it."""
+    step = along(body)
+    first = num_consts + num_carry
+    given: list[Along] = [
+        {i: tuple(range(len(aval.shape)))} for i, aval in enumerate(body.in_avals)
+    ]
+    while True:
+        after = [_joined([_after(given[i], axes) for i, axes in result.items()]) for result in step]
+        carry = [
+            _joined([old, new])
+            for old, new in zip(given[num_consts:first], after[:num_carry], strict=True)
+        ]
+        if carry == given[num_consts:first]:
+            break
+        given[num_consts:first] = carry
+
+    def outside(i: int, axes: Sequence[int | None], stacked: bool) -> tuple[int | None, ...]:
+        """Axes of the body's arrays as those of the scan's, which have one more where sliced."""
+        more = i >= first
+        own = tuple([None if a is None else a + more for a in axes])
+        return (None, *own) if stacked else own
+
+    return [
+        {i: outside(i, axes, k >= num_carry) for i, axes in result.items()}
+        for k, result in enumerate([*carry, *after[num_carry:]])
+    ]
+
+
 def _results(eqn: Any, given: Sequence[Along]) -> list[Along]:
     if not any(given):
         return [{} for _ in eqn.outvars]
+    loop = of_loop(eqn.primitive, eqn.params) if eqn.primitive.masks == "loop" else None
+    if loop is not None:
+        return [_joined([_after(given[i], axes) for i, axes in result.items()]) for result in loop]
     callee = eqn.primitive.callee(eqn.params)
     if type(callee) is ClosedJaxpr and len(callee.in_avals) == len(given):
         return [

@@ -12,6 +12,7 @@ make NaNs of zeros.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from weft.core.avals import varying_of
 from weft.core.registry import lookup
 from weft.core.repeated import origin
 from weft.core.trace import Tracer, typeof
+from weft.transforms import examples
 
 # loaded when a mask is used
 families = Late("weft.prims.families")
@@ -38,16 +40,22 @@ class Live:
 
     The shape is that of the cotangent, or () where one boolean is for all its elements. ``rows``
     has a smaller mask and the axes that it has, all longer than 1, in its order: elements are live
-    only where it is.
+    only where it is. ``repaired`` says that the mask is that of a gradient which had NaNs to
+    replace: a second derivative, which asks products for whole examples.
     """
 
-    __slots__ = ("shape", "rows", "_make", "_value")
+    __slots__ = ("shape", "rows", "repaired", "_make", "_value")
 
     def __init__(
-        self, shape: tuple[int, ...], make: Callable[[], Any], rows: Rows | None = None
+        self,
+        shape: tuple[int, ...],
+        make: Callable[[], Any],
+        rows: Rows | None = None,
+        repaired: bool = False,
     ) -> None:
         self.shape = shape
         self.rows = rows
+        self.repaired = repaired
         self._make: Callable[[], Any] | None = make
         self._value: Any = None
 
@@ -118,7 +126,10 @@ def transposed(
     if all_masked and primitive.masks != "end" and not any(ct.live.shape for ct in given):
         return _all_or_nothing(primitive, incoming, operands, rule)
     if primitive.masks == "loop":
-        return rule(incoming, operands)
+        outs = rule(incoming, operands)
+        if all_masked and given:
+            outs = _around_loop(primitive, incoming, operands, params, outs)
+        return outs
     if not all_masked:
         return rule([settled(ct) for ct in incoming], operands)
     if primitive.masks == "each" and len(given) == 1:
@@ -131,7 +142,23 @@ def transposed(
         return _product(primitive, incoming[0], operands, params, rule)
     if primitive.masks == "apart" and len(given) == 1:
         return _apart(primitive, incoming[0], operands, params, rule)
+    if all(_is_one(ct.live) for ct in given):
+        whole = [_as_one(ct) if type(ct) is Masked else ct for ct in incoming]
+        return _all_or_nothing(primitive, whole, operands, rule)
     return rule([settled(ct) for ct in incoming], operands)
+
+
+def _is_one(live: Live) -> bool:
+    """Whether one boolean may stand for a mask: it repeats one, or is that of a repaired gradient,
+    where a look at all elements is worth it."""
+    return live.repaired or (live.rows is not None and not live.rows[1])
+
+
+def _as_one(ct: Masked) -> Masked:
+    """A cotangent with one boolean: it is live everywhere, or nowhere."""
+    rows = ct.live.rows
+    one = rows[0] if rows is not None and not rows[1] else _any_along(ct.live, ())[0]
+    return Masked(settled(ct), one, False)
 
 
 def _has_shardings(incoming: Sequence[Any], operands: Sequence[Any]) -> bool:
@@ -197,7 +224,7 @@ def _untaken(ct: Any, operands: Any) -> list[Any]:
     if found is not None:
         small, axes = found
         rows = _rows(Live(typeof(small).shape, lambda: small), axes)
-    live = Live(shape, lambda: which, rows)
+    live = Live(shape, lambda: which, rows, repaired=True)
     plain = ct.value if type(ct) is Masked else ct
     zero = families.broadcast_to(families.const(plain, 0), typeof(plain).shape)
     kept = lookup("select_n").bind(which, zero, plain)
@@ -240,7 +267,7 @@ def _shrunk(live: Live, aval: Any) -> Live:
     def make() -> Any:
         return nonzero(families.unbroadcast(aval, families.converted(live.value(), aval.dtype)))
 
-    return Live(aval.shape, make)
+    return Live(aval.shape, make, None, live.repaired)
 
 
 def _moved(
@@ -250,6 +277,7 @@ def _moved(
     sums = primitive.masks == "summed"
     plain = [settled(ct) if sums else ct.value if type(ct) is Masked else ct for ct in incoming]
     dirty = not sums and any(type(ct) is Masked and ct.dirty for ct in incoming)
+    repaired = any(type(ct) is Masked and ct.live.repaired for ct in incoming)
     made: list[Any] = []
 
     def masks() -> list[Any]:
@@ -261,12 +289,26 @@ def _moved(
     def of_operand(i: int) -> Live:
         shape = operands[i].aval.shape
         rows = _rows_moved(primitive, incoming, operands, params, i, shape)
-        return Live(shape, lambda: nonzero(masks()[i]), rows)
+        live = Live(shape, lambda: nonzero(masks()[i]), rows, repaired)
+        if rows is None and len(incoming) == 1:
+            live.rows = _rows_of_part(live, incoming[0].live)
+        return live
 
     return [
         _with(out, of_operand(i), dirty) if is_undef(operands[i]) else out
         for i, out in enumerate(rule(plain, operands))
     ]
+
+
+def _rows_of_part(part: Live, whole: Live) -> Rows | None:
+    """The rows of the mask of a part of an array whose mask has rows: one of them, or along the
+    same axes. They are made where something asks for them."""
+    if whole.rows is None:
+        return None
+    small, axes = whole.rows
+    if prod(part.shape) * prod(small.shape) == prod(whole.shape):
+        return _any_along(part, ())
+    return _any_along(part, axes) if len(part.shape) == len(whole.shape) else None
 
 
 def _rows_moved(
@@ -312,7 +354,11 @@ def _product(
     """Back through a product: elements of the known operand that only rows meet that are not live
     are harmless, and a row that is not live stays so."""
     plain = settled(ct)
-    found = _aligned(primitive, operands, params, _known_rows(ct.live), typeof(plain).shape)
+    shape = typeof(plain).shape
+    found = _aligned(primitive, operands, params, _known_rows(ct.live), shape)
+    if ct.live.repaired and any(is_undef(x) and i not in found for i, x in enumerate(operands)):
+        bare = Live(shape, ct.live.value, None, repaired=True)
+        found = _examples(primitive, operands, params, bare, shape) or found
     given = [
         _finite(x, found[i]) if i in found and not is_undef(x) else x
         for i, x in enumerate(operands)
@@ -320,7 +366,8 @@ def _product(
     outs = list(rule([plain], given))
     for i, x in enumerate(operands):
         if is_undef(x) and i in found:
-            outs[i] = _with(outs[i], _of_rows(found[i], x.aval.shape), False)
+            live = _of_rows(found[i], x.aval.shape, ct.live.repaired)
+            outs[i] = _with(outs[i], live, False)
     return outs
 
 
@@ -332,10 +379,68 @@ def _apart(
     plain = settled(ct)
     find = _of_solve if primitive.multiple_results else _examples
     found = find(primitive, operands, params, ct.live, typeof(plain).shape)
+    repaired = ct.live.repaired
     return [
-        _with(out, _of_rows(found[i], x.aval.shape), True) if is_undef(x) and i in found else out
+        _with(out, _of_rows(found[i], x.aval.shape, repaired), True)
+        if is_undef(x) and i in found
+        else out
         for i, (x, out) in enumerate(zip(operands, rule([plain], operands), strict=True))
     ]
+
+
+def _around_loop(
+    primitive: Any, incoming: Any, operands: Any, params: dict[str, Any], outs: Sequence[Any]
+) -> Sequence[Any]:
+    """Cotangents that lost their masks in a loop: examples that the loop keeps apart stay so."""
+    lives = [ct.live for ct in incoming if type(ct) is Masked]
+    if all(live.rows is None and not live.repaired for live in lives):
+        return outs
+    one = None
+    if all(map(_is_one, lives)):
+        one = _any_of([_as_one(ct).live for ct in incoming if type(ct) is Masked])
+    results = examples.of_loop(primitive, params)
+    found = list(outs)
+    for i, (x, out) in enumerate(zip(operands, outs, strict=True)):
+        if not is_undef(x) or not x.masked or out is None or type(out) is Zero:
+            continue
+        shape = x.aval.shape
+        live = None if results is None else _of_loop(i, shape, incoming, results)
+        if live is None and one is not None:
+            live = _of_rows((one, ()), shape, any(live.repaired for live in lives))
+        if live is not None:
+            # inside, a mask may have ended: then all elements are said to be live
+            masked = type(out) is Masked
+            value, live = (out.value, both(out.live, live)) if masked else (out, live)
+            found[i] = Masked(value, live, True)
+    return found
+
+
+def _any_of(lives: Sequence[Live]) -> Live:
+    joined = lives[0]
+    for other in lives[1:]:
+        joined = joined if other is joined else either(joined, other)
+    return joined
+
+
+def _of_loop(i: int, shape: Any, incoming: Any, results: Sequence[Any]) -> Live | None:
+    """The mask of a loop's operand: examples that are live in any result made of it."""
+    parts = [
+        (ct.live, result[i])
+        for ct, result in zip(incoming, results, strict=True)
+        if type(ct) is Masked and i in result
+    ]
+    axes = [a for a in range(len(shape)) if all(a in own for _, own in parts) and shape[a] != 1]
+    if not parts or not axes:
+        return None
+    lives: list[Live] = []
+    for live, own in parts:
+        if len(live.shape) != len(own):
+            return None
+        small, _ = _any_along(live, [own.index(a) for a in axes])
+        lives.append(small)
+    joined = _any_of(lives)
+    repaired = any(live.repaired for live, _ in parts)
+    return _of_rows((joined, tuple(axes)), shape, repaired)
 
 
 def _examples(
@@ -354,7 +459,7 @@ def _examples(
         for axis, labels in enumerate(factors.outs[0])
         if len(labels) == 1 and all(labels in dims for dims in factors.ins)
     ]
-    if not axes:
+    if not axes and not live.repaired:
         return {}
     return _aligned(primitive, operands, params, _any_along(live, axes), shape)
 
@@ -383,8 +488,8 @@ def _known_rows(live: Live) -> Rows:
     return live.rows if live.rows is not None else _rows(live, range(len(live.shape)))
 
 
-def _of_rows(rows: Rows, shape: Any) -> Live:
-    return Live(tuple(shape), lambda: _repeated(rows, shape), rows)
+def _of_rows(rows: Rows, shape: Any, repaired: bool = False) -> Live:
+    return Live(tuple(shape), lambda: _repeated(rows, shape), rows, repaired)
 
 
 def _repeated(rows: Rows, shape: Any) -> Any:
@@ -427,7 +532,14 @@ def _with(out: Any, live: Live, dirty: bool) -> Any:
 def both(x: Live, y: Live) -> Live:
     """Where both masks are live."""
     make = lambda: lookup("and").bind(x.value(), y.value())
-    return Live(x.shape or y.shape, make, _rows_of_both(x.rows, y.rows))
+    repaired, shape = x.repaired or y.repaired, x.shape or y.shape
+    rows = _rows_of_both(_own_rows(x), _own_rows(y)) if shape else None
+    return Live(shape, make, rows, repaired)
+
+
+def _own_rows(live: Live) -> Rows | None:
+    """The rows of a mask; one boolean for all elements is its own."""
+    return (live, ()) if live.rows is None and not live.shape else live.rows
 
 
 def _rows_of_both(x: Rows | None, y: Rows | None) -> Rows | None:
@@ -440,11 +552,25 @@ def _rows_of_both(x: Rows | None, y: Rows | None) -> Rows | None:
 
 def either(x: Live, y: Live) -> Live:
     """Where one of two masks is live."""
-    rows = None
-    if x.rows is not None and y.rows is not None and x.rows[1] == y.rows[1]:
-        first, second = x.rows[0], y.rows[0]
-        rows = x.rows if first is second else (either(first, second), x.rows[1])
-    return Live(x.shape or y.shape, lambda: lookup("or").bind(x.value(), y.value()), rows)
+    repaired, shape = x.repaired or y.repaired, x.shape or y.shape
+    rows = _rows_of_either(_own_rows(x), _own_rows(y)) if shape else None
+    return Live(shape, lambda: lookup("or").bind(x.value(), y.value()), rows, repaired)
+
+
+def _rows_of_either(x: Rows | None, y: Rows | None) -> Rows | None:
+    if x is None or y is None:
+        return None
+    axes = tuple([axis for axis in x[1] if axis in y[1]])
+    if not axes and (x[1] or y[1]):
+        return None
+    first, second = (_rows_along(rows, axes) for rows in (x, y))
+    return x if first is second else (either(first, second), axes)
+
+
+def _rows_along(rows: Rows, axes: tuple[int, ...]) -> Live:
+    """Rows along some of their axes: live where any is."""
+    small, own = rows
+    return small if own == axes else _any_along(small, [own.index(axis) for axis in axes])[0]
 
 
 # --- what scales ----------------------------------------------------------------------------------
