@@ -10,6 +10,7 @@ import queue
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from weft.backends.cuda import driver, messages, nccl
@@ -167,19 +168,12 @@ class Executable:
         self.programs, self.ins, self.outs = programs, ins, outs
         self.team = team_of(tuple(numbers))
         target = Cuda() if target is None else target
-        self.parts = self.team.run([_compiling(target, p, donated) for p in programs])
+        self.parts = self.team.run([partial(target.compile, p, donated) for p in programs])
         # arguments whose memory results are in
         self.taken = frozenset(self.parts[0].taken)
 
     def run_on_devices(self, args: Sequence[Sequence[Buffer]]) -> list[list[Buffer]]:
         """Results of each GPU for its arguments, all of them device memory; they may not be there
         yet, but are for all that is put on that GPU's stream from now on."""
-        return self.team.run([_running(p, x) for p, x in zip(self.parts, args, strict=True)])
-
-
-def _compiling(target: Any, program: ClosedJaxpr, donated: Sequence[bool]) -> Callable[[], Any]:
-    return lambda: target.compile(program, donated)
-
-
-def _running(part: Any, args: Sequence[Buffer]) -> Callable[[], list[Buffer]]:
-    return lambda: part.run_on_device(args)
+        parts = zip(self.parts, args, strict=True)
+        return self.team.run([partial(part.run_on_device, given) for part, given in parts])

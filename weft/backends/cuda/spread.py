@@ -63,7 +63,8 @@ class Gpus(SpreadClient):
         self, closed: ClosedJaxpr, args: Any, places: Any, donated: tuple[bool, ...] = ()
     ) -> list[Any] | None:
         donated = tuple(donated) if any(donated) else ()
-        run = self._compiled(closed, tuple(map(_sharding, args)), places, donated)
+        given = tuple(map(_sharding, args))
+        run = _executable(closed, self.sharding.mesh, given, tuple(places), donated)
         if run is None:
             return None
         rows, lost = [], []
@@ -75,9 +76,9 @@ class Gpus(SpreadClient):
             elif i in run.taken:
                 row = client_over(sharding).memory.copy(row)
             rows.append(row)
-        given = [[row.buffers[i] for row in rows] for i in range(len(self.clients))]
+        each = [[row.buffers[i] for row in rows] for i in range(len(self.clients))]
         try:
-            found = run.run_on_devices(given)
+            found = run.run_on_devices(each)
         finally:
             for x in lost:
                 x.delete()
@@ -89,13 +90,6 @@ class Gpus(SpreadClient):
             made = over(Parts([row[k] for row in found]), array_type(aval, there))
             results.append(made if same else made._at(where))
         return results
-
-    def _compiled(
-        self, closed: ClosedJaxpr, given: Any, places: Any, donated: tuple[bool, ...]
-    ) -> Executable | None:
-        """A program on all GPUs, for arguments that are divided in some way."""
-        mesh = self.sharding.mesh
-        return _executable(closed, mesh, given, tuple(places), donated)
 
     def over(self, sharding: Any) -> Gpus:
         return client_over(sharding)
