@@ -44,8 +44,8 @@ def code(
     search, general = None, is_general(closed)
     wanted = (knobs.thread.shape_generic or general) and not exactly
     if compiler.has_named_sizes and wanted and watch is None and not EXACT.on(closed):
-        search = kinds.Search(compiler, closed, donated, general)
-        served = search.found()
+        search = kinds.search(compiler, closed, donated, general)
+        served = None if search is None else search.found()
         if served is not None:
             return served, True
     identity = _identity(closed, donated, general) if compiler.is_stored else None

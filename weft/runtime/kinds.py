@@ -7,15 +7,13 @@ sizes that both are instances of is compiled, and serves the second and those th
 
 from __future__ import annotations
 
-import functools
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 from weft.base import knobs
 from weft.base.forks import across_forks
-from weft.base.functional import register_cache
+from weft.base.functional import lru
 from weft.compiler.generic import Different, Template, Walked, alone, between, is_large
 from weft.compiler.plan import Unplannable
 from weft.core.jaxpr import ClosedJaxpr
@@ -31,10 +29,6 @@ EXPECTED = (Special, Different, Unplannable)
 _lock = across_forks(threading.RLock())
 
 
-def _given(template: Template) -> Template:
-    return template
-
-
 class Kind:
     """Programs of one structure: some that were compiled for their sizes, and those in named
     sizes."""
@@ -45,81 +39,51 @@ class Kind:
         self.templates: list[tuple[Template, InNamedSizes]] = []
 
 
-class _Kinds(OrderedDict[Any, Kind]):
-    """All kinds of programs, for ``weft.clear_caches`` too."""
-
-    def cache_clear(self) -> None:
-        with _lock:
-            self.clear()
-
-
-_kinds = _Kinds()
-register_cache(_kinds)
+@lru(MAX_KINDS)
+def _kind(key: Any) -> Kind:
+    """The kind of programs that have a key."""
+    return Kind()
 
 
 class Search:
     """Shape-generic code looked for, and made, for one program."""
 
     def __init__(
-        self,
-        compiler: Compiler,
-        closed: ClosedJaxpr,
-        donated: tuple[bool, ...],
-        eager: bool = False,
+        self, compiler: Compiler, closed: ClosedJaxpr, donated: tuple[bool, ...], eager: bool
     ) -> None:
         self.compiler, self.closed, self.donated = compiler, closed, donated
-        try:
-            self.walked: Any = Walked(closed, compiler.own_loops)
-            size_class = is_large(closed) if eager else None
-            self.key = (compiler.name, self.walked.key, donated, knobs.context_key(), size_class)
-            self.kind = _kinds.get(self.key)
-        except (Different, TypeError, KeyError):
-            self.walked = self.kind = None
+        self.walked = Walked(closed, compiler.own_loops)
+        size_class = is_large(closed) if eager else None
+        key = (compiler.name, self.walked.key, donated, knobs.context_key(), size_class)
+        self.kind = _kind(key)
 
     def found(self) -> Any:
         """The program by code that is there, if there is any that serves it."""
-        for template, generic in self.kind.templates if self.kind is not None else ():
+        for template, generic in self.kind.templates:
             values = template.match(self.walked)
             numbers = None if values is None else generic.instance(values)
             if numbers is not None:
                 return self._served(template, generic, numbers)
         return None
 
-    def meet(self, other: ClosedJaxpr) -> None:
-        """Take up another instance of the same function, which nobody has called."""
-        found = Search(self.compiler, other, self.donated)
-        if found.walked is not None and found.known() and found.key == self.key:
-            self.kind = found.kind
-
-    def known(self) -> int:
-        """Told that the program has code of its own; how many of its kind do."""
-        if self.walked is None:
-            return 0
+    def known(self) -> None:
+        """Told that the program has code of its own."""
         with _lock:
-            kind = self._own_kind()
-            if len(kind.exact) < MAX_EXACT:
+            if len(self.kind.exact) < MAX_EXACT:
                 self.walked.consts.clear()
-                kind.exact.append(self.walked)
-            return len(kind.exact)
-
-    def _own_kind(self) -> Kind:
-        kind = self.kind = _kinds.get(self.key)
-        if kind is None:
-            kind = self.kind = _kinds[self.key] = Kind()
-            if len(_kinds) > MAX_KINDS:
-                _kinds.popitem(last=False)
-        _kinds.move_to_end(self.key)
-        return kind
+                self.kind.exact.append(self.walked)
 
     def made(self, sibling: Callable[[], ClosedJaxpr] | None) -> Any:
         """The program by new code in named sizes, made of it and of the exact one most like it.
 
         ``sibling`` is another instance of the same function, taken where there is none yet.
         """
-        if sibling is not None and self.kind is None:
-            self.meet(sibling())
         kind, walked = self.kind, self.walked
-        if kind is None or len(kind.templates) >= MAX_TEMPLATES:
+        if sibling is not None and not kind.exact:
+            other_one = search(self.compiler, sibling(), self.donated)
+            if other_one is not None:
+                other_one.known()
+        if len(kind.templates) >= MAX_TEMPLATES:
             return None
         with _lock:
             for other in sorted(kind.exact, key=walked.distance):
@@ -132,7 +96,7 @@ class Search:
                     continue  # the same program
                 if changing in kind.special:
                     return None
-                served = self._compiled(kind, functools.partial(_given, template))
+                served = self._compiled(lambda template=template: template)  # type: ignore[misc]
                 if served is None:
                     kind.special.add(changing)
                 return served
@@ -141,13 +105,11 @@ class Search:
     def alone(self) -> Any:
         """The program by new code in named sizes, made of it alone; None where that is not to be
         had."""
-        if self.walked is None:
-            return None
         with _lock:
             made = lambda: alone(self.walked, self.closed, self.compiler.short())
-            return self._compiled(self._own_kind(), made, eager=True)
+            return self._compiled(made, eager=True)
 
-    def _compiled(self, kind: Kind, make: Callable[[], Template], eager: bool = False) -> Any:
+    def _compiled(self, make: Callable[[], Template], eager: bool = False) -> Any:
         """The program by the code of a template, which serves others of its kind from now on."""
         try:
             template = make()
@@ -163,8 +125,8 @@ class Search:
         served = self._served(template, generic, numbers)
         template.forget()
         if not generic.is_special:  # its parts may serve others still
-            kind.templates.insert(0, (template, generic))
-            del kind.templates[MAX_TEMPLATES:]
+            self.kind.templates.insert(0, (template, generic))
+            del self.kind.templates[MAX_TEMPLATES:]
         return served
 
     def _served(self, template: Template, generic: InNamedSizes, numbers: list[int]) -> Any:
@@ -178,3 +140,13 @@ class Search:
             if number >= 0:
                 own[id(stand_in)] = value
         return generic.served(numbers, constants, own)
+
+
+def search(
+    compiler: Compiler, closed: ClosedJaxpr, donated: tuple[bool, ...], eager: bool = False
+) -> Search | None:
+    """The search for a program; None where nothing tells its kind."""
+    try:
+        return Search(compiler, closed, donated, eager)
+    except (Different, TypeError, KeyError):
+        return None

@@ -71,10 +71,6 @@ class Generic(InNamedSizes):
         given = {number: own[id(x)] for number, x in made.given.items() if id(x) in own}
         return made._replace(given=given), self.code
 
-    def failing(self, values: Mapping[str, int]) -> list[Guard]:
-        """The guards that do not hold for values of the names."""
-        return [guard for guard in self.numbers.guards if not guard.is_met(values)]
-
     def filled(self, numbers: list[int], given: Mapping[int, tuple[Any, Any]]) -> Assembly:
         """The program for numbers of its sizes, and for constants by the ids of their stand-ins."""
         plan, fill = self.assembly, self.numbers.filler(numbers)
