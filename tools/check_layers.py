@@ -110,6 +110,7 @@ LATE = {
     ("weft.backends.cuda.program", "weft.backends.cuda.forms.named"),
     ("weft.backends.cuda.program", "weft.backends.cuda.forms.stored"),
     ("weft.runtime.site", "weft.runtime.spread"),
+    ("weft.runtime.evaluate", "weft.runtime.programs"),
     ("weft.runtime.evaluate", "weft.runtime.divided"),
     ("weft.runtime.clients", "weft.runtime.programs"),
     ("weft.runtime.clients", "weft.core.key_reuse"),

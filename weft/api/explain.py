@@ -16,7 +16,7 @@ from weft.base.notebook import folded
 from weft.base.traceback import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, count_eqns
 from weft.core.shape_dtype import ShapeDtypeStruct
-from weft.runtime.evaluate import client_of
+from weft.runtime.site import client_of
 
 # loaded where arguments are on a mesh, and for pictures
 movement = Late("weft.api.movement")

@@ -16,7 +16,8 @@ from weft.core.layout import row_major
 from weft.core.shape_dtype import struct_of
 from weft.core.sharding import AbstractMesh, NamedSharding
 from weft.core.trace import Tracer, eval_trace, state, typeof
-from weft.runtime.evaluate import call_donating, client_of
+from weft.runtime.evaluate import call_donating
+from weft.runtime.site import client_of
 from weft.tree.functions import tree_flatten, tree_unflatten
 
 # loaded when somebody compiles ahead or asks what was compiled

@@ -13,7 +13,7 @@ from weft.core.interpret import check_floats, run
 from weft.core.jaxpr import ClosedJaxpr, count_eqns
 from weft.core.trace import state
 from weft.runtime.array import ArrayImpl, box
-from weft.runtime.client import Told
+from weft.runtime.client import NONE, Donated, Told
 from weft.runtime.clients import PlainClient
 
 
@@ -36,13 +36,7 @@ class Study:
 class Interpreter(PlainClient):
     """The host as NumPy: programs are run equation by equation."""
 
-    def run(
-        self,
-        closed: ClosedJaxpr,
-        args: Sequence[Any],
-        donated: tuple[bool, ...] = (),
-        refs: Any = (),
-    ) -> list[Any]:
+    def run(self, closed: ClosedJaxpr, args: Sequence[Any], donated: Donated = NONE) -> list[Any]:
         return interpreted(closed, args)
 
     def operation(self, primitive: Any, args: Any, avals: Any, out: Any, params: Any) -> Any:

@@ -8,6 +8,7 @@ divide programs over several others.
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -150,37 +151,33 @@ class Told(NamedTuple):
     parts: Any = None  # a function that gives what a picture shows; None for its equations
 
 
-class Client(ABC):
-    """A backend's device, or several that hold arrays together.
+class Donated(NamedTuple):
+    """Arguments whose memory a call may take.
 
-    ``places`` are the placements of a program's results, one for each; None where all of them are
-    where most arrays are. ``donated`` says of each argument whether its memory may be taken;
-    ``refs`` has the numbers of arguments that references hold, and whether nobody else does.
+    ``flags`` says of each argument whether it is donated. ``refs`` has the numbers of those that
+    references hold, and whether nobody else does: a reference never loses its value without getting
+    another one.
     """
 
-    platform = "cpu"
-    device_name, device_prefix = "CpuDevice", "cpu"
-    device_kind = "cpu"
-    dlpack_device = (1, 0)
-    platform_version = runtime_type = "weft"
-    # whether it runs programs over devices of several processes itself
-    joins_processes = False
+    flags: tuple[bool, ...] = ()
+    refs: Sequence[tuple[int, bool]] = ()
+
+
+NONE = Donated()
+
+
+class Runner(ABC):
+    """Who runs programs and single operations: a client, or what divides them over clients.
+
+    ``places`` are the placements of a program's results, one for each; None where all of them are
+    where most arrays are.
+    """
+
     memory: Memory
-
-    def about(self) -> dict[str, str]:
-        """What there is to know of it, in words, for reports."""
-        return {}
-
-    # --- programs ---------------------------------------------------------------------------------
 
     @abstractmethod
     def call(
-        self,
-        closed: Any,
-        args: Sequence[Any],
-        places: Any = None,
-        donated: tuple[bool, ...] = (),
-        refs: Any = (),
+        self, closed: Any, args: Sequence[Any], places: Any = None, donated: Donated = NONE
     ) -> list[Any]:
         """The results of a program; donated arguments whose memory was taken are deleted."""
 
@@ -189,6 +186,33 @@ class Client(ABC):
         self, primitive: Any, args: Sequence[Any], params: dict[str, Any], places: Any = None
     ) -> Any:
         """The result, or results, of one operation."""
+
+    @abstractmethod
+    def remember(self, pattern: Any, places: Any = None) -> bool:
+        """Let native code answer calls of a pattern (``runtime/patterns.py``); False if it is too
+        early to say."""
+
+    def remember_watched(self, pattern: Any, places: Any, asked: Any) -> bool:
+        """The same for calls whose checks are looked at after each of them."""
+        return True
+
+
+class Client(Runner):
+    """A backend's device, or several that hold arrays together."""
+
+    platform = "cpu"
+    device_name, device_prefix = "CpuDevice", "cpu"
+    device_kind = "cpu"
+    dlpack_device = (1, 0)
+    platform_version = runtime_type = "weft"
+    # whether it runs programs over devices of several processes itself
+    joins_processes = False
+
+    def about(self) -> dict[str, str]:
+        """What there is to know of it, in words, for reports."""
+        return {}
+
+    # --- programs ---------------------------------------------------------------------------------
 
     @abstractmethod
     def executable(self, closed: Any, donated: tuple[bool, ...] = ()) -> Any:
@@ -204,15 +228,6 @@ class Client(ABC):
     ) -> Told:
         """What became of a program that took so many seconds to trace; with arguments, the time of
         each of its steps too."""
-
-    def remember_watched(self, pattern: Any, places: Any, asked: Any) -> bool:
-        """The same for calls whose checks are looked at after each of them."""
-        return True
-
-    @abstractmethod
-    def remember(self, pattern: Any, places: Any = None) -> bool:
-        """Let native code answer calls of a pattern (``runtime/patterns.py``); False if it is too
-        early to say."""
 
     # --- arrays -----------------------------------------------------------------------------------
 
@@ -261,20 +276,14 @@ class Client(ABC):
         return f"Client({self.platform})"
 
 
-_hosts: dict[str, Any] = {}
-
-
+@functools.cache
 def host_named(name: str) -> Any:
     """The client of the host by its name in the registry."""
-    found = _hosts.get(name)
-    if found is None:
-        (found,) = registry.CLIENTS[name].module.clients()
-        found = _hosts.setdefault(name, found)
+    (found,) = registry.CLIENTS[name].module.clients()
     return found
 
 
 def host() -> Any:
     """The client that runs what is computed in the host's memory, as the knobs say."""
     thread = knobs.thread
-    name = "checked" if thread.debug_nans or thread.debug_infs else thread.backend
-    return _hosts.get(name) or host_named(name)
+    return host_named("checked" if thread.debug_nans or thread.debug_infs else thread.backend)

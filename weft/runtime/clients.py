@@ -14,10 +14,9 @@ from weft.core import sharding as meshes
 from weft.core.avals import ShapedArray
 from weft.core.interpret import run_primitive, storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
-from weft.core.staging import stage
 from weft.core.trace import state, typeof
 from weft.runtime.array import ArrayImpl, box
-from weft.runtime.client import HOST_MEMORY, Client, host
+from weft.runtime.client import HOST_MEMORY, NONE, Client, Donated, host
 from weft.runtime.patterns import CallPattern, Pattern
 from weft.runtime.places import HOME, Placement, array_type, on_device, placement
 from weft.tree.nodes import LEAF, Kind, Node
@@ -87,13 +86,7 @@ class HostClient(Client):
     learns = False  # whether native code takes over from Python what comes again
 
     @abstractmethod
-    def run(
-        self,
-        closed: ClosedJaxpr,
-        args: Sequence[Any],
-        donated: tuple[bool, ...] = (),
-        refs: Any = (),
-    ) -> list[Any]:
+    def run(self, closed: ClosedJaxpr, args: Sequence[Any], donated: Donated = NONE) -> list[Any]:
         """The results of a program on arrays here, NumPy arrays and Python numbers."""
 
     @abstractmethod
@@ -101,16 +94,11 @@ class HostClient(Client):
         """The result, or results, of an operation on the same, of type ``out``."""
 
     def call(
-        self,
-        closed: ClosedJaxpr,
-        args: Sequence[Any],
-        places: Any = None,
-        donated: tuple[bool, ...] = (),
-        refs: Any = (),
+        self, closed: ClosedJaxpr, args: Sequence[Any], places: Any = None, donated: Donated = NONE
     ) -> list[Any]:
         if places is None:
-            return self.run(closed, args, donated, refs)
-        return placed(self.run(closed, brought(args), donated, refs), places)
+            return self.run(closed, args, donated)
+        return placed(self.run(closed, brought(args), donated), places)
 
     # --- single operations ------------------------------------------------------------------------
 
@@ -161,7 +149,7 @@ class HostClient(Client):
         """An operation computed by its NumPy reference; loops and branches that are checked are
         programs."""
         if primitive.nodes and checking.asked() is not None and not state.axis_env:
-            closed = alone(primitive, avals, params)
+            closed = programs.alone(primitive, avals, params)
             if closed is not None:
                 return self.run(closed, args)
         foreign = any(type(x) is np.ndarray for x in args)
@@ -264,24 +252,19 @@ class DeviceClient(Client):
         """The results of a program, at placements; None where it has no code for it."""
 
     def call(
-        self,
-        closed: ClosedJaxpr,
-        args: Sequence[Any],
-        places: Any = None,
-        donated: tuple[bool, ...] = (),
-        refs: Any = (),
+        self, closed: ClosedJaxpr, args: Sequence[Any], places: Any = None, donated: Donated = NONE
     ) -> list[Any]:
         asked = checking.asked()
         if asked is not None:
-            return self._checked(closed, args, places, asked, not refs and checking.may_wait())
-        # a reference never loses its value without getting another one
-        found = self.run(closed, args, places, () if refs else tuple(donated))
+            may_wait = not donated.refs and checking.may_wait()
+            return self._checked(closed, args, places, asked, may_wait)
+        found = self.run(closed, args, places, () if donated.refs else donated.flags)
         return host().call(closed, args, places) if found is None else found
 
     def evaluate(
         self, primitive: Any, args: Sequence[Any], params: dict[str, Any], places: Any = None
     ) -> Any:
-        closed = alone(primitive, [typeof(x) for x in args], params)
+        closed = programs.alone(primitive, [typeof(x) for x in args], params)
         check_execution(params.get("name", primitive.name))
         asked = checking.asked()
         found: list[Any] | None
@@ -430,22 +413,3 @@ def _beside(place: Placement) -> Placement:
         whole = meshes.NamedSharding(sharding.mesh, meshes.PartitionSpec())
         return placement(whole, place.committed)
     return place
-
-
-def alone(primitive: Any, avals: Any, params: dict[str, Any]) -> ClosedJaxpr | None:
-    """A primitive as a program, kept for operands like these; None where it isn't one."""
-    callee = programs.called(primitive, params)
-    if callee is not None:
-        return callee if primitive.shardings is None else staged(primitive, avals, params)
-    if any(type(a) is not ShapedArray for a in avals):
-        return None
-    if any(type(p) is ClosedJaxpr for p in params.values()):
-        return programs.of_loop(primitive, avals, params)
-    return programs.of_primitive(primitive, avals, params)
-
-
-def staged(primitive: Any, avals: Any, params: dict[str, Any]) -> ClosedJaxpr:
-    """A program of one equation."""
-    several = primitive.multiple_results
-    bound = lambda *xs: primitive.bind(*xs, **params)
-    return stage(lambda *xs: bound(*xs) if several else [bound(*xs)], avals)

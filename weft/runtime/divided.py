@@ -1,8 +1,7 @@
-"""Clients that divide programs over others: over processes, and over the parts of sums."""
+"""Programs divided over processes, and over the parts of sums, before clients run them."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,10 +9,9 @@ from weft.core import processes
 from weft.core.sharding import NamedSharding
 from weft.core.trace import state, typeof
 from weft.division import marks
-from weft.runtime import site, spanning, spread
+from weft.runtime import programs, site, spanning, spread
 from weft.runtime.array import ArrayImpl, as_placed, as_sum
-from weft.runtime.client import Client, Told, host
-from weft.runtime.clients import staged
+from weft.runtime.client import HOST_MEMORY, NONE, Donated, Runner
 from weft.runtime.patterns import CallPattern, Pattern
 from weft.runtime.places import placement
 
@@ -21,91 +19,21 @@ from weft.runtime.places import placement
 spans = spanning.spans
 
 
-class DividedClient(Client):
-    """Several clients that run a program together, each its part."""
-
-    @property
-    @abstractmethod
-    def clients(self) -> Sequence[Any]:
-        """Those that run the parts."""
-
-    def wait(self) -> None:
-        for client in self.clients:
-            client.wait()
-
-    def is_idle(self) -> bool:
-        return all(client.is_idle() for client in self.clients)
-
-    def memory_stats(self) -> dict[str, Any] | None:
-        return self.clients[0].memory_stats()
-
-    def home(self) -> Any:
-        return self.clients[0].home()
-
-    def executable(self, closed: Any, donated: tuple[bool, ...] = ()) -> Any:
-        """A program compiled for the first of them, undivided."""
-        return self.clients[0].executable(closed, donated)
-
-    def study(self, closed: Any, donated: tuple[bool, ...] = ()) -> Any:
-        return self.clients[0].study(closed, donated)
-
-    def told(
-        self, closed: Any, name: str, traced: float, args: Sequence[Any] | None = None
-    ) -> Told:
-        """The story of the undivided program on the first of them."""
-        if args is not None:
-            args = [x._value if type(x) is ArrayImpl else x for x in args]
-        return self.clients[0].told(closed, name, traced, args)
-
-    def remember(self, pattern: Pattern, places: Any = None) -> bool:
-        """Nothing becomes native: what divides a call is Python's."""
-        return True
-
-
-class _OfCalls(DividedClient):
-    """One that divides the calls of others, and has no arrays of its own."""
-
-    @property
-    def clients(self) -> Sequence[Any]:
-        return [host()]
-
-    @property
-    def memory(self) -> Any:  # type: ignore[override]
-        return self.clients[0].memory
-
-    def over(self, sharding: Any) -> Client:
-        return self
-
-    def part(self, x: Any, device: Any, index: tuple[slice, ...]) -> Any:
-        return self.clients[0].part(x, device, index)
-
-    def to_dlpack(self, x: Any, *args: Any) -> Any:
-        return self.clients[0].to_dlpack(x, *args)
-
-    def array_interface(self, x: Any) -> dict[str, Any]:
-        return self.clients[0].array_interface(x)
-
-
-class Processes(_OfCalls):
+class Processes(Runner):
     """Programs that several processes run together, each on its part of the arrays."""
 
+    memory = HOST_MEMORY
+
     def call(
-        self,
-        closed: Any,
-        args: Sequence[Any],
-        places: Any = None,
-        donated: tuple[bool, ...] = (),
-        refs: Any = (),
+        self, closed: Any, args: Sequence[Any], places: Any = None, donated: Donated = NONE
     ) -> list[Any]:
         name = getattr(closed.debug_info, "func_name", "a program")
-        return self._called(closed, args, name, () if refs else donated)
+        return self._called(closed, args, name, () if donated.refs else donated.flags)
 
     def evaluate(
         self, primitive: Any, args: Sequence[Any], params: dict[str, Any], places: Any = None
     ) -> Any:
-        closed = primitive.callee(params)
-        if closed is None or primitive.shardings is not None:
-            closed = staged(primitive, [typeof(x) for x in args], params)
+        closed = programs.of_operation(primitive, [typeof(x) for x in args], params)
         found = self._called(closed, args, params.get("name", primitive.name))
         return found if primitive.multiple_results else found[0]
 
@@ -126,7 +54,7 @@ class Processes(_OfCalls):
         for x, _ in lent:
             x.delete()
         try:
-            return form.results(client.call(form.program, given, places, tuple(donated)))
+            return form.results(client.call(form.program, given, places, Donated(donated)))
         finally:
             for x, own in lent:  # those whose memory was not taken
                 x._owner = own._owner
@@ -146,16 +74,13 @@ class Processes(_OfCalls):
         return form.client.remember(own, tuple(form.types))
 
 
-class Sums(_OfCalls):
+class Sums(Runner):
     """Programs that leave sums over mesh axes to be made, run on the parts of these."""
 
+    memory = HOST_MEMORY
+
     def call(
-        self,
-        closed: Any,
-        args: Sequence[Any],
-        places: Any = None,
-        donated: tuple[bool, ...] = (),
-        refs: Any = (),
+        self, closed: Any, args: Sequence[Any], places: Any = None, donated: Donated = NONE
     ) -> list[Any]:
         program = site.on_parts(closed)
         given = [x._parts() if type(x) is ArrayImpl and x._is_sum else x for x in args]
@@ -183,13 +108,18 @@ class Sums(_OfCalls):
     def evaluate(
         self, primitive: Any, args: Sequence[Any], params: dict[str, Any], places: Any = None
     ) -> Any:
-        closed = primitive.callee(params) or staged(primitive, [typeof(x) for x in args], params)
+        closed = primitive.callee(params)
+        if closed is None:
+            closed = programs.staged(primitive, [typeof(x) for x in args], params)
         found = self.call(closed, args)
         if primitive.per_process is not None:
             there = [placement(s, True) for s in primitive.shardings(params) if s is not None]
             if len(there) == len(found):
                 found = [as_placed(y, where) for y, where in zip(found, there, strict=True)]
         return found if primitive.multiple_results else found[0]
+
+    def remember(self, pattern: Pattern, places: Any = None) -> bool:
+        return True  # Python takes sums apart
 
 
 PROCESSES, SUMS = Processes(), Sums()
@@ -203,7 +133,7 @@ def leaves_sums(primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> 
         given = [*[getattr(x, "sharding", None) for x in args], *said]
         if not state.sums and not any(map(_is_sum, given)):
             return False
-        closed = staged(primitive, [typeof(x) for x in args], params)
+        closed = programs.staged(primitive, [typeof(x) for x in args], params)
     return site.has_sums(closed)
 
 

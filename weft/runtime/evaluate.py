@@ -18,14 +18,15 @@ from weft.core.sharding import Sharding
 from weft.core.trace import state, typeof
 from weft.runtime import observed, site
 from weft.runtime.array import ArrayImpl, box
-from weft.runtime.client import Client, host
-from weft.runtime.clients import brought, check_execution, staged
+from weft.runtime.client import Donated, host
+from weft.runtime.clients import brought, check_execution
 from weft.runtime.devices import Device
 from weft.runtime.patterns import CallPattern, Pattern
 from weft.runtime.places import default_placement, on_device, placement
 
-# loaded when arrays are divided over processes, or sums are left to be made
-divided = Late("weft.runtime.divided")
+# loaded when arrays are divided over processes, or sums are left to be made; and when single
+# operations become programs
+divided, programs = Late("weft.runtime.divided"), Late("weft.runtime.programs")
 
 
 def evaluate(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
@@ -41,11 +42,8 @@ def evaluate(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
     made: list[Any] = []
 
     def program() -> Any:
-        callee = primitive.callee(params)
-        if callee is not None and primitive.shardings is None:
-            return callee
         if not made:
-            made.append(staged(primitive, [typeof(x) for x in args], params))
+            made.append(programs.of_operation(primitive, [typeof(x) for x in args], params))
         return made[0]
 
     if processes.count > 1 and divided.spans(args, site.says_where(program())):
@@ -85,11 +83,6 @@ def _site(closed: Any, args: Sequence[Any], name: str) -> site.Site:
     return site.of_program(closed, args, name)
 
 
-def client_of(closed: Any, args: Sequence[Any]) -> Client:
-    """Who runs a program on arguments, undivided."""
-    return site.of_program(closed, args, "a program").client
-
-
 def call_program(closed: Any, leaves: Sequence[Any]) -> list[Any]:
     """The results of a program on arrays and numbers of its types."""
     name = getattr(closed.debug_info, "func_name", "a program")
@@ -113,7 +106,7 @@ def call_donating(
     if site.is_watched() or callee.effects:
         return primitive.bind(*args, **params)
     where = _site(callee, args, name)
-    return where.client.call(callee, args, where.places, params["donated_invars"], refs)
+    return where.client.call(callee, args, where.places, Donated(params["donated_invars"], refs))
 
 
 def remember(pattern: Pattern) -> bool:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from weft.core import processes
-from weft.core.sharding import axes_of
 from weft.division.mesh_layout import bounds, parts_of
 from weft.runtime import guards
 from weft.runtime.array import ArrayImpl, over
-from weft.runtime.client import Memory
+from weft.runtime.client import Memory, Told
 from weft.runtime.clients import DeviceClient
-from weft.runtime.divided import DividedClient
+from weft.runtime.patterns import Pattern
 from weft.runtime.places import array_type, on_device
+from weft.runtime.spanning import rows_of, sizes_of_parts
 
 
 class Parts:
@@ -102,12 +101,7 @@ class SpannedMemory(SpreadMemory):
 
     def _numbers(self, rank: int) -> list[int]:
         """The row that each device has, of arrays with so many dimensions."""
-        # an array with one element for each part tells where parts are
-        sizes = [
-            prod(self.sharding.mesh.shape[name] for name in axes_of(part))
-            for part in self.sharding.spec
-        ]
-        sizes += [1] * (rank - len(sizes))
+        sizes = sizes_of_parts(self.sharding, rank)
         where = self.sharding.devices_indices_map(tuple(sizes))
         keys = list(parts_of(self.sharding, sizes))
         return [keys.index(bounds(where[d], sizes)) for d in self.own]
@@ -126,19 +120,47 @@ class SpannedMemory(SpreadMemory):
         return found
 
     def moved(self, x: ArrayImpl) -> Parts:
-        value = x._value
-        parts = parts_of(self.sharding, value.shape)
-        made = np.empty((len(parts), *self.sharding.shard_shape(value.shape)), value.dtype)
-        for i, key in enumerate(parts):
-            made[i, ...] = value[tuple(slice(*ends) for ends in key)]
-        return self.put(made)
+        return self.put(rows_of(x._value, self.sharding))
 
 
-class SpreadClient(DeviceClient, DividedClient):
+class SpreadClient(DeviceClient):
     """Several devices, each with memory, that hold the parts of arrays as a sharding says."""
 
     sharding: Any
     memory: SpreadMemory
+    clients: Sequence[Any] = ()  # of the devices, which run the parts of a program
+
+    def wait(self) -> None:
+        for client in self.clients:
+            client.wait()
+
+    def is_idle(self) -> bool:
+        return all(client.is_idle() for client in self.clients)
+
+    def memory_stats(self) -> dict[str, Any] | None:
+        return self.clients[0].memory_stats()  # type: ignore[no-any-return]
+
+    def home(self) -> Any:
+        return self.clients[0].home()
+
+    def executable(self, closed: Any, donated: tuple[bool, ...] = ()) -> Any:
+        """A program compiled for the first of them, undivided."""
+        return self.clients[0].executable(closed, donated)
+
+    def study(self, closed: Any, donated: tuple[bool, ...] = ()) -> Any:
+        return self.clients[0].study(closed, donated)
+
+    def told(
+        self, closed: Any, name: str, traced: float, args: Sequence[Any] | None = None
+    ) -> Told:
+        """The story of the undivided program on the first of them."""
+        if args is not None:
+            args = [x._value if type(x) is ArrayImpl else x for x in args]
+        return self.clients[0].told(closed, name, traced, args)  # type: ignore[no-any-return]
+
+    def remember(self, pattern: Pattern, places: Any = None) -> bool:
+        """Nothing becomes native: what divides a call is Python's."""
+        return True
 
     def part(self, x: ArrayImpl, device: Any, index: tuple[slice, ...]) -> ArrayImpl:
         """The part of an array on one of the devices, over its memory."""

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
 from weft.base import events, knobs, logs, observing, progress
-from weft.base.forks import across_forks
-from weft.base.functional import ById, lru, register_cache
+from weft.base.functional import ById, lru
 from weft.base.lazy import Late
 from weft.compiler.identity import identify
 from weft.compiler.plan import Unplannable
 from weft.core import sharding as meshes
+from weft.core.avals import ShapedArray
 from weft.core.caches import ProgramCache
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.staging import stage
@@ -79,15 +77,24 @@ def _name_of(closed: ClosedJaxpr) -> str:
     return named or (closed.eqns[0].primitive.name if len(closed.eqns) == 1 else "program")
 
 
+def staged(primitive: Any, avals: Any, params: dict[str, Any]) -> ClosedJaxpr:
+    """A program of one equation."""
+    several = primitive.multiple_results
+    bound = lambda *xs: primitive.bind(*xs, **params)
+    return stage(lambda *xs: bound(*xs) if several else [bound(*xs)], avals)
+
+
+def of_operation(primitive: Any, avals: Any, params: dict[str, Any]) -> ClosedJaxpr:
+    """The program that an operation calls, or one of its equation."""
+    callee: ClosedJaxpr | None = primitive.callee(params)
+    if callee is None or primitive.shardings is not None:
+        return staged(primitive, avals, params)
+    return callee
+
+
 @lru(4096)
 def _program_of(primitive: Any, avals: Any, params: Any, context: Any) -> ClosedJaxpr:
-    several = primitive.multiple_results
-
-    def fun(*xs: Any) -> Any:
-        out = primitive.bind(*xs, **dict(params))
-        return out if several else [out]
-
-    return stage(fun, avals)
+    return staged(primitive, avals, dict(params))
 
 
 def of_primitive(primitive: Any, avals: Any, params: Any) -> ClosedJaxpr | None:
@@ -110,7 +117,7 @@ def of_loop(primitive: Any, avals: Any, params: Any) -> ClosedJaxpr:
     known = _loops.made(inner[-1], None, dict)
     closed = known.get(key)
     if closed is None:
-        closed = interned(stage(lambda *xs: primitive.bind(*xs, **params), avals))
+        closed = interned(staged(primitive, avals, params))
         if len(known) >= MOST_OF_LOOP:
             known.clear()
         known[key] = closed
@@ -130,18 +137,27 @@ def called(primitive: Any, params: Any) -> ClosedJaxpr | None:
     return _standing.made(closed, None, lambda: interned(closed))
 
 
-class _Interned(OrderedDict[Any, ClosedJaxpr]):
-    """Programs by structure, the one used last at the end."""
+def alone(primitive: Any, avals: Any, params: dict[str, Any]) -> ClosedJaxpr | None:
+    """A primitive as a program, kept for operands like these; None where it isn't one."""
+    callee = called(primitive, params)
+    if callee is not None:
+        return callee if primitive.shardings is None else staged(primitive, avals, params)
+    if any(type(a) is not ShapedArray for a in avals):
+        return None
+    if any(type(p) is ClosedJaxpr for p in params.values()):
+        return of_loop(primitive, avals, params)
+    return of_primitive(primitive, avals, params)
 
-    lock = across_forks(threading.RLock())
 
-    def cache_clear(self) -> None:
-        with self.lock:
-            self.clear()
+class _Structure(tuple[Any, ...]):
+    """What a program is made of, and the first program of that."""
+
+    closed: ClosedJaxpr
 
 
-_interned = _Interned()
-register_cache(_interned)
+@lru(MAX_INTERNED)
+def _first(structure: _Structure) -> ClosedJaxpr:
+    return structure.closed
 
 
 def interned(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -154,10 +170,6 @@ def interned(closed: ClosedJaxpr) -> ClosedJaxpr:
     identity = identify(closed)
     if identity is None or identity.calls_users:
         return closed
-    key = (identity.text(), *[id(const) for const, _ in identity.consts])
-    with _interned.lock:
-        found = _interned.setdefault(key, closed)
-        _interned.move_to_end(key)
-        if len(_interned) > MAX_INTERNED:
-            _interned.popitem(last=False)
-    return found
+    structure = _Structure((identity.text(), *[id(const) for const, _ in identity.consts]))
+    structure.closed = closed
+    return _first(structure)

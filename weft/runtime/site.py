@@ -17,7 +17,7 @@ from weft.core.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 from weft.core.trace import state, typeof
 from weft.runtime import observed
 from weft.runtime.array import ArrayImpl
-from weft.runtime.client import Client, host
+from weft.runtime.client import Client, Runner, host
 from weft.runtime.places import (
     HOME,
     Incompatible,
@@ -55,7 +55,7 @@ class Site(NamedTuple):
     """Who runs a computation, and where its results belong; ``places`` is None where all of them
     are where most arrays are."""
 
-    client: Client
+    client: Runner
     places: tuple[Placement, ...] | None = None
 
 
@@ -63,6 +63,11 @@ def of_program(closed: Any, args: Sequence[Any], name: str) -> Site:
     """Where a program runs on arguments."""
     places = _places(name, args, lambda: closed)
     return Site(_client(args, places), places)
+
+
+def client_of(closed: Any, args: Sequence[Any]) -> Client:
+    """Who runs a program on arguments, undivided."""
+    return _client(args, _places("a program", args, lambda: closed))
 
 
 def is_home(primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> bool:

@@ -62,6 +62,12 @@ def rows_of(value: np.ndarray, sharding: Any) -> np.ndarray:
     return made
 
 
+def sizes_of_parts(sharding: Any, rank: int) -> list[int]:
+    """The shape of an array with one element for each part, which tells where parts are."""
+    sizes = [prod(sharding.mesh.shape[name] for name in axes_of(part)) for part in sharding.spec]
+    return sizes + [1] * (rank - len(sizes))
+
+
 def _moved(x: ArrayImpl, sharding: Any) -> np.ndarray:
     """The parts of another division of an array, sent by whoever has them."""
     own, shape = processes.index, x.shape
@@ -130,14 +136,10 @@ def gathered(x: ArrayImpl) -> np.ndarray:
     if not x.is_fully_replicated:
         if observing.watches_transfers():
             observing.copied("gathered", x.aval.str_short(), x.nbytes, "process_allgather", True)
-        x = put(x, placement(NamedSharding(_line(x), PartitionSpec()), True))
+        if not isinstance(x.sharding, NamedSharding):
+            raise ValueError(f"{x.sharding} names no mesh")
+        x = put(x, placement(NamedSharding(x.sharding.mesh, PartitionSpec()), True))
     return x._value
-
-
-def _line(x: ArrayImpl) -> Any:
-    if isinstance(x.sharding, NamedSharding):
-        return x.sharding.mesh
-    raise ValueError(f"{x.sharding} names no mesh")
 
 
 def of_process(data: np.ndarray, sharding: Any, global_shape: Any = None) -> ArrayImpl:
@@ -147,9 +149,7 @@ def of_process(data: np.ndarray, sharding: Any, global_shape: Any = None) -> Arr
             f"{sharding.spec} has entries for {len(sharding.spec)} dimensions, but the local data "
             f"has shape {data.shape}"
         )
-    # an array with one element for each part tells where parts are
-    sizes = [prod(sharding.mesh.shape[name] for name in axes_of(part)) for part in sharding.spec]
-    sizes += [1] * (data.ndim - len(sizes))
+    sizes = sizes_of_parts(sharding, data.ndim)
     parts = list(parts_of(sharding, sizes))
     held = [sorted({part[i][0] for part in parts}) for i in range(data.ndim)]
     rows = zip(data.shape, sizes, held, strict=True)
@@ -294,17 +294,13 @@ def _check(closed: ClosedJaxpr, form: Form, name: str) -> None:
 
 def _numbered(closed: ClosedJaxpr, number: int, name: str) -> ClosedJaxpr:
     """A program whose messages know its number and name."""
-
-    def program(closed: ClosedJaxpr) -> ClosedJaxpr:
-        eqns = []
-        for eqn in closed.jaxpr.eqns:
-            params = with_programs(eqn.params, program)
-            if "site" in params:
-                params = params | {"site": params["site"].of(number, name)}
-            eqns.append(eqn.replace(params=params))
-        return ClosedJaxpr(closed.jaxpr.replace(eqns=eqns), closed.consts)
-
-    return program(closed)
+    eqns = []
+    for eqn in closed.jaxpr.eqns:
+        params = with_programs(eqn.params, lambda inner: _numbered(inner, number, name))
+        if "site" in params:
+            params = params | {"site": params["site"].of(number, name)}
+        eqns.append(eqn.replace(params=params))
+    return ClosedJaxpr(closed.jaxpr.replace(eqns=eqns), closed.consts)
 
 
 def _written(closed: ClosedJaxpr) -> Any:

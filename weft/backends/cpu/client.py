@@ -19,7 +19,7 @@ from weft.core.jaxpr import ClosedJaxpr
 from weft.core.trace import state, typeof
 from weft.runtime import policy
 from weft.runtime.array import ArrayImpl
-from weft.runtime.client import Told
+from weft.runtime.client import NONE, Donated, Told
 from weft.runtime.clients import HostClient, boxed, to_numpy
 from weft.runtime.patterns import OperationPattern, Pattern
 from weft.runtime.site import is_away
@@ -66,20 +66,12 @@ class Cpu(HostClient):
 
     # --- programs ---------------------------------------------------------------------------------
 
-    def run(
-        self,
-        closed: ClosedJaxpr,
-        args: Sequence[Any],
-        donated: tuple[bool, ...] = (),
-        refs: Any = (),
-    ) -> list[Any]:
-        if refs or any(donated):
-            return native.call_donating(closed, args, closed.in_avals, donated, refs)
-        return native.call_program(closed, args, closed.in_avals)
+    def run(self, closed: ClosedJaxpr, args: Sequence[Any], donated: Donated = NONE) -> list[Any]:
+        return native.call_program(closed, args, donated)  # type: ignore[no-any-return]
 
     def operation(self, primitive: Any, args: Any, avals: Any, out: Any, params: Any) -> Any:
         if primitive.callee(params) is not None:
-            return native.call_callee(primitive, args, avals, params)
+            return native.call_callee(primitive, args, params)
         if not state.axis_env and policy.is_native(primitive, avals, out, params):
             found = native.call_primitive(primitive, args, avals, params)
             if found is not None:

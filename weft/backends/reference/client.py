@@ -15,7 +15,7 @@ from weft.core.jaxpr import ClosedJaxpr
 from weft.division.plain import plain
 from weft.runtime.array import ArrayImpl, box
 from weft.runtime.checked import Study, interpreted, told_plainly
-from weft.runtime.client import Told
+from weft.runtime.client import NONE, Donated, Told
 from weft.runtime.clients import PlainClient
 from weft.runtime.code import CodeKey
 from weft.runtime.compiling import checked
@@ -29,13 +29,7 @@ class NumPy(PlainClient):
         key = CodeKey("reference", (), (checking.asked(),))
         return compiled(closed, key, lambda source: Reference().compile(checked(source)))
 
-    def run(
-        self,
-        closed: ClosedJaxpr,
-        args: Sequence[Any],
-        donated: tuple[bool, ...] = (),
-        refs: Any = (),
-    ) -> list[Any]:
+    def run(self, closed: ClosedJaxpr, args: Sequence[Any], donated: Donated = NONE) -> list[Any]:
         if meshes.explicit_ones:
             closed = plain(closed)
         executable = self.executable(closed)

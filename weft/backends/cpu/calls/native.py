@@ -42,7 +42,7 @@ from weft.core.jaxpr import ClosedJaxpr
 from weft.kernel.program import For, While, all_nodes, inner_regions
 from weft.runtime import programs
 from weft.runtime.array import ArrayImpl
-from weft.runtime.client import Compiler, host_named
+from weft.runtime.client import NONE, Compiler, Donated, host_named
 from weft.runtime.code import CODE, CodeKey
 from weft.runtime.compiling import awaits_exact, checked, code, generalise, is_general
 from weft.runtime.donation import given_up
@@ -324,16 +324,6 @@ def _stops(nodes: Any) -> bool:
     return any(isinstance(node, (While, For, Python)) for node in all_nodes(nodes))
 
 
-class Interpreted:
-    """A program without native code, run by the reference backend."""
-
-    def __init__(self, closed: ClosedJaxpr) -> None:
-        self.closed = closed
-
-    def __call__(self, args: Any) -> list[Any]:
-        return host_named("reference").run(self.closed, args)
-
-
 def compile_program(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
     """The executable of a program, made once; it may write over arguments that are donated."""
     key, donated = key_of(donated)
@@ -343,7 +333,7 @@ def compile_program(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
         with contextlib.suppress(Unplannable):
             if supported():
                 return Executable(source, None, donated)
-        return Interpreted(source)
+        return functools.partial(host_named("reference").run, source)
 
     return programs.compiled(closed, key, make)
 
@@ -370,11 +360,6 @@ def key_of(donated: tuple[bool, ...]) -> tuple[CodeKey, tuple[bool, ...]]:
     ), donated
 
 
-def call_program(closed: ClosedJaxpr, args: Any, avals: Any) -> list[Any]:
-    """The results of a program on arrays, NumPy arrays and Python numbers."""
-    return _runner(closed)(arguments(args, avals))
-
-
 def _runner(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
     """The executable of a program; while a trace is taken, one that notes its kernels."""
     if events.kernels is None:
@@ -384,23 +369,20 @@ def _runner(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
     return found or compile_program(closed, donated)
 
 
-def call_donating(
-    closed: ClosedJaxpr, args: Any, avals: Any, donated: Any, refs: Any = ()
-) -> list[Any]:
-    """The results of a program, some of them in the memory of donated arguments, which are then
-    deleted.
-
-    ``refs`` has the numbers of those that references hold, and whether nobody else does: a
-    reference never loses its value without getting another one.
-    """
-    executable = _runner(closed, tuple(donated))
+def call_program(closed: ClosedJaxpr, args: Any, donated: Donated = NONE) -> list[Any]:
+    """The results of a program on arrays, NumPy arrays and Python numbers, some of them in the
+    memory of donated arguments, which are then deleted."""
+    executable = _runner(closed, tuple(donated.flags))
+    given = arguments(args, closed.in_avals)
     taken = getattr(executable, "taken", ())
-    kept = [i for i, alone in refs if not alone or executable.stops] if taken else ()
-    given, lost = given_up(arguments(args, avals), avals, taken, kept)
+    if not taken:
+        return executable(given)  # type: ignore[no-any-return]
+    kept = [i for i, alone in donated.refs if not alone or executable.stops]
+    given, lost = given_up(given, closed.in_avals, taken, kept)
     try:
-        return executable(given)
+        return executable(given)  # type: ignore[no-any-return]
     except MemoryError:
-        for i, _ in refs:  # nothing has been written yet
+        for i, _ in donated.refs:  # nothing has been written yet
             lost.pop(i, None)
         raise
     finally:
@@ -408,11 +390,11 @@ def call_donating(
             x.delete()
 
 
-def call_callee(primitive: Any, args: Any, avals: Any, params: Any) -> list[Any]:
+def call_callee(primitive: Any, args: Any, params: Any) -> list[Any]:
     """The results of the program that a primitive calls."""
     closed = programs.called(primitive, params)
     assert closed is not None
-    return call_program(closed, args, avals)
+    return call_program(closed, args)
 
 
 def call_primitive(primitive: Any, args: Any, avals: Any, params: Any) -> list[Any] | None:
@@ -420,7 +402,7 @@ def call_primitive(primitive: Any, args: Any, avals: Any, params: Any) -> list[A
     if primitive.nodes == "loop":
         return call_once(primitive, args, avals, params)
     closed = programs.of_primitive(primitive, avals, params)
-    return None if closed is None else call_program(generalise(closed), args, avals)
+    return None if closed is None else call_program(generalise(closed), args)
 
 
 def call_once(primitive: Any, args: Any, avals: Any, params: Any) -> list[Any]:
@@ -431,7 +413,7 @@ def call_once(primitive: Any, args: Any, avals: Any, params: Any) -> list[Any]:
         large = max(map(elements_of, inner)) >= LARGE_ROUND_ELEMENTS
         if large or _rounds(closed) <= SHORT_LOOP_ROUNDS:
             generalise(closed)
-    return call_program(closed, args, avals)
+    return call_program(closed, args)
 
 
 def arguments(args: Any, avals: Any) -> list[Any]:
