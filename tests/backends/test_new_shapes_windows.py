@@ -11,7 +11,7 @@ from weft import numpy as jnp
 from weft.backends.cpu.calls import native
 from weft.backends.cpu.routines.contractions import window
 from weft.base import knobs
-from weft.runtime.kinds import _kinds as kinds
+from weft.runtime.kinds import kind_of
 
 FLOATS = "float32 bfloat16 float16".split()
 TYPES = [*FLOATS, "int32", "int8", "uint16", "complex64", "bool"]
@@ -158,7 +158,7 @@ def test_large_windows_are_done_one_axis_after_another(general_code, monkeypatch
     results = []
     for apart in (window._apart, lambda *_: []):
         monkeypatch.setattr(window, "_apart", apart)
-        kinds.cache_clear()
+        kind_of.cache_clear()
         closed = weft.make_jaxpr(
             lambda x: lax.reduce_window(x, -np.inf, lax.max, (7, 9), (1, 2), "SAME")
         )(x)

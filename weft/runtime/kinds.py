@@ -40,7 +40,7 @@ class Kind:
 
 
 @lru(MAX_KINDS)
-def _kind(key: Any) -> Kind:
+def kind_of(key: Any) -> Kind:
     """The kind of programs that have a key."""
     return Kind()
 
@@ -55,7 +55,7 @@ class Search:
         self.walked = Walked(closed, compiler.own_loops)
         size_class = is_large(closed) if eager else None
         key = (compiler.name, self.walked.key, donated, knobs.context_key(), size_class)
-        self.kind = _kind(key)
+        self.kind = kind_of(key)
 
     def found(self) -> Any:
         """The program by code that is there, if there is any that serves it."""

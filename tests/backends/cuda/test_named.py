@@ -28,7 +28,7 @@ def gpu(request, monkeypatch):
         return known(text, dynamic, label)
 
     monkeypatch.setattr(assemble, "load", load)
-    kinds._kinds.clear()
+    kinds.kind_of.cache_clear()
     found.client.loaded = loaded
     with knobs.scope(shape_generic=True):
         yield found
