@@ -319,7 +319,7 @@ def of_outputs(program: ClosedJaxpr, given: list[Sharding]) -> list[Sharding]:
         return [_whole(program, list(given))] * count
     mesh = max(meshes, key=lambda mesh: mesh.size)
     specs = [spec_of(s, mesh, len(a.shape)) for s, a in zip(given, program.in_avals, strict=True)]
-    return [p.sharding for p in divided(program, specs, mesh)]
+    return [p.sharding for p in divided(program, tuple(specs), mesh, None)]
 
 
 def put_where_compiled(wanted: list[Sharding], leaves: list[Any]) -> list[Any]:

@@ -14,7 +14,8 @@ from weft.core.jaxpr import ClosedJaxpr, count_eqns
 from weft.core.trace import state
 from weft.runtime.array import ArrayImpl, box
 from weft.runtime.client import NONE, Donated, Told
-from weft.runtime.clients import PlainClient
+from weft.runtime.clients import HostClient
+from weft.runtime.patterns import CallPattern, Pattern
 
 
 class Study:
@@ -33,6 +34,42 @@ class Study:
         return memory_stats(self.closed)
 
 
+class PlainClient(HostClient):
+    """A client of the host that computes everything by NumPy: nothing of it becomes native."""
+
+    def remember(self, pattern: Pattern, places: Any = None) -> bool:
+        return type(pattern) is CallPattern
+
+    def prepare(self, wholly: bool = False, own: bool = False) -> None:
+        """There is nothing to load."""
+
+    def is_loaded(self) -> bool:
+        return False
+
+    def generalise(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        return closed
+
+    def compile_eagerly(self, closed: ClosedJaxpr) -> bool:
+        return False
+
+    def hits(self, function: Any) -> int:
+        return 0
+
+    def selects(self, count: int) -> bool:
+        return False
+
+    def select(self, test: str, source: np.ndarray, wanted: list[Any]) -> None:
+        return None
+
+    def study(self, closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Study:
+        return Study(closed)
+
+    def told(
+        self, closed: ClosedJaxpr, name: str, traced: float, args: Sequence[Any] | None = None
+    ) -> Told:
+        return told_plainly(closed, name, traced)
+
+
 class Interpreter(PlainClient):
     """The host as NumPy: programs are run equation by equation."""
 
@@ -48,14 +85,6 @@ class Interpreter(PlainClient):
 
     def executable(self, closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> None:
         return None
-
-    def study(self, closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Study:
-        return Study(closed)
-
-    def told(
-        self, closed: ClosedJaxpr, name: str, traced: float, args: Sequence[Any] | None = None
-    ) -> Told:
-        return told_plainly(closed, name, traced)
 
 
 def told_plainly(closed: ClosedJaxpr, name: str, traced: float) -> Told:

@@ -17,8 +17,9 @@ from weft.core.jaxpr import ClosedJaxpr
 from weft.core.trace import state, typeof
 from weft.runtime.array import ArrayImpl, box
 from weft.runtime.client import HOST_MEMORY, NONE, Client, Donated, host
-from weft.runtime.patterns import CallPattern, Pattern
+from weft.runtime.patterns import CallPattern
 from weft.runtime.places import HOME, Placement, array_type, on_device, placement
+from weft.runtime.site import is_away
 from weft.tree.nodes import LEAF, Kind, Node
 from weft.tree.treedef import treedef_of
 
@@ -61,10 +62,7 @@ def boxed(value: Any, aval: Any, foreign: bool) -> Any:
 
 def brought(args: Sequence[Any]) -> Sequence[Any]:
     """Operands with copies in the host's memory of those that are elsewhere."""
-    return [
-        x._at(HOME) if type(x) is ArrayImpl and not x._type.placement.memory.is_host else x
-        for x in args
-    ]
+    return [x._at(HOME) if is_away(x) else x for x in args]
 
 
 def placed(results: list[Any], places: Any) -> list[Any]:
@@ -115,27 +113,19 @@ class HostClient(Client):
     def _noted(self, primitive: Any, args: Any, params: dict[str, Any]) -> Any:
         """The same, told to whoever takes a trace."""
         if events.listener is None or primitive.callee(params) is not None:
-            return self._with_keys(primitive, args, params)
+            return self._computed(primitive, args, params)
         began = events.begin()
         try:
-            return self._with_keys(primitive, args, params)
+            return self._computed(primitive, args, params)
         finally:
             where = source.summarize(state.source or source.current())
             events.end(began, "operation", primitive.name, lines=where)
 
-    def _with_keys(self, primitive: Any, args: Any, params: dict[str, Any]) -> Any:
-        """The same; random keys are watched if that is asked for."""
-        if not knobs.thread.debug_key_reuse:
-            return self._typed(primitive, args, params)
-        masks = key_reuse.before(primitive, [typeof(x) for x in args], args, params)
-        results = self._typed(primitive, args, params)
-        key_reuse.after(results if primitive.multiple_results else [results], masks)
-        return results
-
-    def _typed(self, primitive: Any, args: Any, params: dict[str, Any]) -> Any:
+    def _computed(self, primitive: Any, args: Any, params: dict[str, Any]) -> Any:
         if knobs.thread.no_execution and not primitive.relocates:
             check_execution(params.get("name", primitive.name))
-        avals = [typeof(x) for x in args]
+        avals, watches = [typeof(x) for x in args], knobs.thread.debug_key_reuse
+        masks = key_reuse.before(primitive, avals, args, params) if watches else None
         if meshes.explicit_ones:
             avals = explicit.plain_avals(avals)
         try:
@@ -143,7 +133,10 @@ class HostClient(Client):
         except Exception as error:
             errors.locate(error, state.source)
             raise
-        return self.operation(primitive, args, avals, out, params)
+        results = self.operation(primitive, args, avals, out, params)
+        if watches:
+            key_reuse.after(results if primitive.multiple_results else [results], masks)
+        return results
 
     def by_reference(self, primitive: Any, args: Any, avals: Any, out: Any, params: Any) -> Any:
         """An operation computed by its NumPy reference; loops and branches that are checked are
@@ -201,34 +194,6 @@ class HostClient(Client):
         raise AttributeError("__cuda_array_interface__: this array is in the host's memory")
 
 
-class PlainClient(HostClient):
-    """A client of the host that computes everything by NumPy: nothing of it becomes native."""
-
-    def remember(self, pattern: Pattern, places: Any = None) -> bool:
-        return type(pattern) is CallPattern
-
-    def prepare(self, wholly: bool = False, own: bool = False) -> None:
-        """There is nothing to load."""
-
-    def is_loaded(self) -> bool:
-        return False
-
-    def generalise(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        return closed
-
-    def compile_eagerly(self, closed: ClosedJaxpr) -> bool:
-        return False
-
-    def hits(self, function: Any) -> int:
-        return 0
-
-    def selects(self, count: int) -> bool:
-        return False
-
-    def select(self, test: str, source: np.ndarray, wanted: list[Any]) -> None:
-        return None
-
-
 class DeviceClient(Client):
     """A client with memory of its own, which computes single operations as programs too.
 
@@ -254,11 +219,8 @@ class DeviceClient(Client):
     def call(
         self, closed: ClosedJaxpr, args: Sequence[Any], places: Any = None, donated: Donated = NONE
     ) -> list[Any]:
-        asked = checking.asked()
-        if asked is not None:
-            may_wait = not donated.refs and checking.may_wait()
-            return self._checked(closed, args, places, asked, may_wait)
-        found = self.run(closed, args, places, () if donated.refs else donated.flags)
+        flags = () if donated.refs else donated.flags
+        found = self._checked(closed, args, places, not donated.refs, flags)
         return host().call(closed, args, places) if found is None else found
 
     def evaluate(
@@ -266,13 +228,9 @@ class DeviceClient(Client):
     ) -> Any:
         closed = programs.alone(primitive, [typeof(x) for x in args], params)
         check_execution(params.get("name", primitive.name))
-        asked = checking.asked()
-        found: list[Any] | None
-        if closed is not None and asked is not None:
-            may_wait = primitive.callee(params) is not None and checking.may_wait()
-            found = self._checked(closed, args, places, asked, may_wait)
-        else:
-            found = None if closed is None else self.run(closed, args, places)
+        found = None
+        if closed is not None:
+            found = self._checked(closed, args, places, primitive.callee(params) is not None)
         if found is None:
             return host().evaluate(primitive, args, params, places)
         return found if primitive.multiple_results else found[0]
@@ -283,23 +241,26 @@ class DeviceClient(Client):
         return None
 
     def _checked(
-        self, closed: ClosedJaxpr, args: Any, places: Any, asked: Any, may_wait: bool = False
-    ) -> list[Any]:
-        """The results of a program that also gives the number of the first check that failed.
+        self, closed: ClosedJaxpr, args: Any, places: Any, may_wait: bool, donated: Any = ()
+    ) -> list[Any] | None:
+        """What ``run`` gives, of a program that also gives the number of the first check that
+        failed if checks are asked for.
 
-        Nothing is donated: the arguments are needed to find the operation. If it ``may_wait``, that
-        number is looked at later.
+        Nothing is donated then: the arguments are needed to find the operation. If it
+        ``may_wait``, that number is looked at later.
         """
+        asked = checking.asked()
+        if asked is None:
+            return self.run(closed, args, places, donated)
         telling, culprit = instrument.telling(closed, asked)
         if culprit is None:
-            found = self.run(closed, args, places)
-            return host().call(closed, args, places) if found is None else found
-        beside = places and (*places, _beside(places[0]))
-        found = self.run(telling, args, beside)
+            return self.run(closed, args, places)
+        found = self.run(telling, args, places and (*places, _beside(places[0])))
         if found is None:
-            return host().call(closed, args, places)
+            return None
         *results, failure = found
         checks = _Checks(self, closed, culprit)
+        may_wait = may_wait and checking.may_wait()
         kept = _kept([*checks.consts, *args]) if may_wait else None
         if kept is None or not checks.look_later(failure, kept, args):
             checks.look_now(failure, [*checks.consts, *args])

@@ -25,7 +25,7 @@ def results(program: ClosedJaxpr, where: Placement, args: Any) -> tuple[Placemen
         spec_of(getattr(x, "sharding", None), mesh, len(a.shape))
         for x, a in zip([*[None] * (len(avals) - len(args)), *args], avals, strict=True)
     ]
-    found = divided(program, given, mesh, where.sharding.memory_kind)
+    found = divided(program, tuple(given), mesh, where.sharding.memory_kind)
     return found if mesh.explicit_axes else _as_arguments(found, program.out_avals, args)
 
 
@@ -46,18 +46,12 @@ def _as_arguments(found: Any, avals: Any, args: Any) -> tuple[Placement, ...]:
     return tuple(made)
 
 
+@per_program
 def divided(
-    program: ClosedJaxpr, given: list[Spec], mesh: Any, kind: str | None = None
+    program: ClosedJaxpr, given: tuple[Spec, ...], mesh: Any, kind: str | None
 ) -> tuple[Placement, ...]:
     """The placements of the results, from how the arguments are divided: found once for each way,
     as native code does not answer calls with every kind of argument."""
-    return _divided(program, tuple(given), mesh, kind)
-
-
-@per_program
-def _divided(
-    program: ClosedJaxpr, given: tuple[Spec, ...], mesh: Any, kind: str | None
-) -> tuple[Placement, ...]:
     avals, auto = program.out_avals, set(mesh.auto_axes)
     if auto or not mesh.explicit_axes:
         found = propagate.results(program, list(given), mesh)

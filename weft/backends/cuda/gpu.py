@@ -78,7 +78,10 @@ class GpuMemory(Memory):
     def put(self, value: np.ndarray) -> Buffer:
         """Values of the host's, which may change when this returns."""
         self.client.use()
-        return _put(value)
+        value = np.ascontiguousarray(value)
+        found = _fresh(value.nbytes)
+        copy_in(found, value)
+        return found
 
     def moved(self, x: ArrayImpl) -> Buffer:
         """The values of an array that is elsewhere."""
@@ -94,13 +97,6 @@ def _fresh(size: int) -> Buffer:
             f"RESOURCE_EXHAUSTED: out of memory on the GPU: an array of {size / 2**20:,.0f} MiB;"
             f" {error}. Delete arrays that you no longer need (x.delete()), or donate them"
         ) from error
-
-
-def _put(value: np.ndarray) -> Buffer:
-    value = np.ascontiguousarray(value)
-    found = _fresh(value.nbytes)
-    copy_in(found, value)
-    return found
 
 
 class Gpu(DeviceClient):
@@ -157,10 +153,7 @@ class Gpu(DeviceClient):
     def executable(self, closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Executable | None:
         """A program compiled for the GPU; None where some of its values are not memory."""
         donated = donated if any(donated) else ()
-
-        def make(source: ClosedJaxpr) -> Executable:
-            return self._made(source, donated)
-
+        make = functools.partial(self._made, donated=donated)
         return programs.compiled(closed, CodeKey(self, donated), make)
 
     def _made(

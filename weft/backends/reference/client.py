@@ -14,9 +14,8 @@ from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
 from weft.division.plain import plain
 from weft.runtime.array import ArrayImpl, box
-from weft.runtime.checked import Study, interpreted, told_plainly
-from weft.runtime.client import NONE, Donated, Told
-from weft.runtime.clients import PlainClient
+from weft.runtime.checked import PlainClient, interpreted
+from weft.runtime.client import NONE, Donated
 from weft.runtime.code import CodeKey
 from weft.runtime.compiling import checked
 from weft.runtime.programs import called, compiled
@@ -51,14 +50,6 @@ class NumPy(PlainClient):
         if callee is None or self.executable(callee) is None:
             return self.by_reference(primitive, args, avals, out, params)
         return self.run(callee, args)
-
-    def study(self, closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Study:
-        return Study(closed)
-
-    def told(
-        self, closed: ClosedJaxpr, name: str, traced: float, args: Sequence[Any] | None = None
-    ) -> Told:
-        return told_plainly(closed, name, traced)
 
 
 def clients() -> list[NumPy]:
