@@ -10,6 +10,7 @@ import queue
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from functools import partial
 from typing import Any
 
@@ -35,9 +36,9 @@ class Worker:
         thread.start()
         weakref.finalize(self, self.tasks.put, None)
 
-    def begin(self, task: Callable[[], Any]) -> queue.SimpleQueue[Any]:
+    def begin(self, task: Callable[[], Any]) -> Future[Any]:
         """Have a task done; its result, or its error, can be taken from what is returned."""
-        answer: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        answer: Future[Any] = Future()
         self.tasks.put((task, answer))
         return answer
 
@@ -48,9 +49,9 @@ def _work(number: int, member: messages.Members, tasks: queue.SimpleQueue[Any]) 
             task, answer = given
             try:
                 driver.device(number).use()
-                answer.put((task(), None))
+                answer.set_result(task())
             except BaseException as error:
-                answer.put((None, error))
+                answer.set_exception(error)
             del given, task, answer
 
 
@@ -81,28 +82,17 @@ class Team:
         """What each GPU's thread returns for its task; where one raises, the others are stopped."""
         with self.order:
             answers = [w.begin(task) for w, task in zip(self.workers, tasks, strict=True)]
-        found: list[Any] = []
-        failed: list[Any] = []
-        for answer in answers:
-            value, error = answer.get() if failed else self._answer(answer, answers)
-            found.append(value)
-            if error is not None:
-                failed.append(error)
-                self.abort()
+        waiting = wait(answers, return_when=FIRST_EXCEPTION).not_done
+        while waiting:  # for messages of one that has failed
+            self.abort()
+            waiting = wait(answers, timeout=0.05).not_done
+        failed = [error for answer in answers if (error := answer.exception()) is not None]
         if failed:
+            self.abort()
             # those that were stopped by another's say less
             own = [error for error in failed if not isinstance(error, nccl.NcclError)]
             raise [*own, *failed][0]
-        return found
-
-    def _answer(self, wanted: Any, answers: Sequence[Any]) -> Any:
-        """An answer; an error of a later thread ends the wait for one that waits for it."""
-        while True:
-            try:
-                return wanted.get(timeout=0.05)
-            except queue.Empty:
-                if any(_failed(other) for other in answers):
-                    self.abort()
+        return [answer.result() for answer in answers]
 
     def abort(self) -> None:
         """Stop all messages; new communicators are made when they are needed again."""
@@ -111,16 +101,6 @@ class Team:
                 for comm in members:
                     comm.abort()
             self.comms.clear()
-
-
-def _failed(answer: queue.SimpleQueue[Any]) -> bool:
-    """Whether a thread has answered with an error; the answer stays where it is."""
-    try:
-        found = answer.get_nowait()
-    except queue.Empty:
-        return False
-    answer.put(found)
-    return found[1] is not None
 
 
 @lru(64)
