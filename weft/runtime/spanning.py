@@ -163,30 +163,35 @@ def of_process(data: np.ndarray, sharding: Any, global_shape: Any = None) -> Arr
             f"this process has data of shape {data.shape}, for an array of shape {shape}; with "
             f"{sharding.spec} it would need the shape {implied}"
         )
-    part = sharding.shard_shape(shape)
     dtype = canonicalize_dtype(data.dtype)
-    made = np.empty((len(parts), *part), dtype)
-    for i, key in enumerate(parts_of(sharding, shape)):
-        if shape == data.shape:
-            made[i, ...] = data[tuple(slice(*ends) for ends in key)]
-            continue
-        at = [own.index(begin[0] // n if n else 0) * n
-              for own, begin, n in zip(held, key, part, strict=True)]  # fmt: skip
-        made[i, ...] = data[tuple(slice(a, a + n) for a, n in zip(at, part, strict=True))]
+    if shape == data.shape:
+        made = rows_of(data.astype(dtype, copy=False), sharding)
+    else:
+        made = np.empty((len(parts), *sharding.shard_shape(shape)), dtype)
+        for i, at in enumerate(_places_here(sharding, shape)):
+            made[i, ...] = data[at]
     return spanning(made, ShapedArray(shape, dtype), placement(sharding, True))
 
 
 def part_of_process(x: ArrayImpl) -> np.ndarray:
     """What this process has of an array over several, as one array."""
-    shards = parts_of(x.sharding, x.shape)
-    begins = [sorted({key[i][0] for key in shards}) for i in range(x.ndim)]
-    part = x.sharding.shard_shape(x.shape)
-    shape = [n * len(own) for n, own in zip(part, begins, strict=True)]
+    where = _places_here(x.sharding, x.shape)
+    shape = [max(at[i].stop for at in where) for i in range(x.ndim)]
     rows, made = x._rows(), np.empty(shape, storage_dtype(x.aval.dtype))
-    for i, key in enumerate(shards):
-        at = [own.index(ends[0]) * n for own, ends, n in zip(begins, key, part, strict=True)]
-        made[tuple(slice(a, a + n) for a, n in zip(at, part, strict=True))] = rows[i, ...]
+    for i, at in enumerate(where):
+        made[at] = rows[i, ...]
     return made
+
+
+def _places_here(sharding: Any, shape: Sequence[int]) -> list[tuple[slice, ...]]:
+    """Where the parts that this process has of an array are in what it has, taken as one array."""
+    keys, part = list(parts_of(sharding, shape)), sharding.shard_shape(tuple(shape))
+    begins = [sorted({key[i][0] for key in keys}) for i in range(len(shape))]
+    found = []
+    for key in keys:
+        at = [own.index(ends[0]) * n for own, ends, n in zip(begins, key, part, strict=True)]
+        found.append(tuple(slice(a, a + n) for a, n in zip(at, part, strict=True)))
+    return found
 
 
 def local(x: ArrayImpl) -> ArrayImpl:
