@@ -152,12 +152,11 @@ def _places(name: str, args: Any, program: Any, avals: Any = None) -> Any:
             return None
     where = _where(name, args, program())
     if where is HOME:
-        # what is elsewhere is brought here
-        away = any(map(is_away, args))
-        return (where,) * _count(program, avals) if away else None
-    if where.is_spread or isinstance(where.sharding, NamedSharding):
+        if not any(map(is_away, args)):
+            return None  # else what is elsewhere is brought here
+    elif where.is_spread or isinstance(where.sharding, NamedSharding):
         return spread.results(program(), where, args)
-    return (where,) * _count(program, avals)
+    return (where,) * len(program().out_avals if avals is None else avals)
 
 
 def _where(name: str, args: Any, program: Any) -> Placement:
@@ -182,10 +181,6 @@ def as_observed(primitive: Any, args: Any, params: dict[str, Any]) -> dict[str, 
     if where is HOME or not isinstance(where.sharding, NamedSharding):
         return params
     return {**params, "jaxpr": observed.observed(closed, where.sharding.mesh, args)}
-
-
-def _count(program: Any, avals: Any) -> int:
-    return len(program().out_avals) if avals is None else len(avals)
 
 
 def _on_mesh_said(closed: Any, where: Placement) -> Placement:

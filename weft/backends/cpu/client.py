@@ -82,14 +82,9 @@ class Cpu(HostClient):
     def _run_while(self, primitive: Any, args: Any, avals: Any, params: dict[str, Any]) -> Any:
         """A loop of unknown length: some rounds by the interpreter, the rest compiled."""
         body, condition = params["body_jaxpr"], params["cond_jaxpr"]
-        effects = primitive.eqn_effects(avals, params)
-        rounds = (
-            None
-            if effects
-            else 0
-            if checking.asked()
-            else policy.interpreted_rounds(condition, body)
-        )
+        rounds = None  # all of them
+        if not primitive.eqn_effects(avals, params):
+            rounds = 0 if checking.asked() else policy.interpreted_rounds(condition, body)
         if rounds == 0:
             return native.call_once(primitive, args, avals, params)
         values = [to_numpy(x, a) for x, a in zip(args, avals, strict=True)]

@@ -173,13 +173,13 @@ class Gpu(DeviceClient):
         self.use()
         lost, given = [], []
         for i, (x, aval) in enumerate(zip(args, closed.in_avals, strict=True)):
-            if i in executable.taken:
-                if self._is_alone(x):
-                    lost.append(x)
-                else:
-                    given.append(self.memory.copy(self.owner_of(x, aval)))
-                    continue
-            given.append(self.owner_of(x, aval))
+            alone = i in executable.taken and self._is_alone(x)
+            owner = self.owner_of(x, aval)
+            if alone:
+                lost.append(x)
+            elif i in executable.taken:
+                owner = self.memory.copy(owner)
+            given.append(owner)
         try:
             buffers = executable.run_on_device(given)
         finally:

@@ -67,7 +67,7 @@ class ShapeGeneric:
         plan = made.assembly
         if plan.hosts or any(result.kind not in ("slot", "same") for result in plan.results):
             raise Special
-        self.walks = native.native()
+        self.walks: Any = native.native()
         if self.walks is None:
             raise Special
         # code for exactly these sizes, which large arrays get, may round in another order
@@ -101,11 +101,9 @@ class ShapeGeneric:
 
     def _lay_out(self) -> None:
         """Lay all tables out, with places for sizes."""
-        closed, made, walks = self.closed, self.made, self.walks
-        assert walks is not None
-        flushes = knobs.flushes()
-        arguments, outs = len(closed.in_avals), closed.out_avals
-        found = Layout(made.assembly, made.code, arguments, outs, flushes, walks)
+        closed, made = self.closed, self.made
+        given = (made.assembly, made.code, len(closed.in_avals), closed.out_avals)
+        found = Layout(*given, knobs.flushes(), self.walks)
         self._template, self._results = found.template, found.results
         words: list[Any] = found.words
         sized = [i for i, word in enumerate(words) if type(word) is Size]
@@ -145,7 +143,5 @@ class ShapeGeneric:
                 words[self._template + i] = offsets[i]
         words[tables.HOSTS] = id(made)
         made.table = words
-        walks = self.walks
-        assert walks is not None
-        made.call = walks.function("call_flat", (words, made.types, made, self))
+        made.call = self.walks.function("call_flat", (words, made.types, made, self))
         return made

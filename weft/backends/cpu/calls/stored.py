@@ -47,10 +47,8 @@ class TypeName(str):
 
 def find(walked: Identity) -> tuple[Assembly, dict[int, Address]] | None:
     """A planned program and its code, if the disk has all of it."""
-    blob = None
-    if disk.has_entries():
-        name = walked.key(setting())
-        blob = None if name is None else disk.load(name)
+    name = walked.key(setting()) if disk.has_entries() else None
+    blob = None if name is None else disk.load(name)
     if blob is None:
         return None
     try:
