@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from weft.core.sharding import NamedSharding, PartitionSpec, axes_of
@@ -14,6 +15,15 @@ def spec_of(sharding: Any, mesh: Any, ndim: int) -> Spec:
         return whole(ndim)
     parts = [axes_of(part) for part in sharding.spec[:ndim]]
     return (*parts, *((),) * (ndim - len(parts)))
+
+
+def specs_of(args: Sequence[Any], avals: Sequence[Any], mesh: Any) -> list[Spec]:
+    """How a program's arguments are divided; what it takes before ``args`` is whole."""
+    given = [*[None] * (len(avals) - len(args)), *args]
+    return [
+        spec_of(getattr(x, "sharding", None), mesh, len(getattr(a, "shape", ())))
+        for x, a in zip(given, avals, strict=True)
+    ]
 
 
 def same_mesh(a: Any, b: Any) -> bool:

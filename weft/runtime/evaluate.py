@@ -5,6 +5,7 @@ Nothing here asks what kind of device a client has; `weft.runtime.client` says w
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,12 +40,10 @@ def evaluate(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
         except errors.InconclusiveDimensionOperation:
             raise errors.unknown_sizes(str(params.get("name", primitive))) from None
     params = site.as_observed(primitive, args, params)
-    made: list[Any] = []
 
+    @functools.cache
     def program() -> Any:
-        if not made:
-            made.append(programs.of_operation(primitive, [typeof(x) for x in args], params))
-        return made[0]
+        return programs.of_operation(primitive, [typeof(x) for x in args], params)
 
     if processes.count > 1 and divided.spans(args, site.says_where(program())):
         return divided.PROCESSES.evaluate(primitive, args, params)

@@ -34,12 +34,7 @@ def _looks(eqn: JaxprEqn) -> bool:
 
 def observed(closed: ClosedJaxpr, mesh: Any, args: Any) -> ClosedJaxpr:
     """The program on arguments over a mesh, in which those that look are told what they see."""
-    avals = closed.in_avals
-    given = [
-        specs.spec_of(getattr(x, "sharding", None), mesh, len(getattr(a, "shape", ())))
-        for x, a in zip([*[None] * (len(avals) - len(args)), *args], avals, strict=True)
-    ]
-    return _told(closed, mesh, tuple(given))
+    return _told(closed, mesh, tuple(specs.specs_of(args, closed.in_avals, mesh)))
 
 
 @per_program

@@ -91,19 +91,13 @@ def of_operation(
 
     ``program`` gives it as a program.
     """
-    avals = [typeof(x) for x in args]
-    try:
-        found = primitive.shape(*avals, **params)
-    except Exception as error:
-        errors.locate(error, state.source)
-        raise
-    if primitive.relocates and all(type(a) is ShapedArray for a in avals):
+    if primitive.relocates and all(type(typeof(x)) is ShapedArray for x in args):
         return None
     name, places = params.get("name", primitive.name), None
     if primitive.destination is not None:
         places = _resharded(primitive.destination(params), args)
     if places is None:
-        places = _places(name, args, program, found if primitive.multiple_results else [found])
+        places = _places(name, args, program)
         if places and primitive.per_process is not None:
             if params["manual_axes"] == frozenset(params["mesh"].axis_names):
                 places = _as_written(places, primitive.shardings(params))
@@ -138,11 +132,9 @@ def _client(args: Sequence[Any], places: Any) -> Client:
     return next((x._type.placement.client for x in args if is_away(x)), None) or host()
 
 
-def _places(name: str, args: Any, program: Any, avals: Any = None) -> Any:
-    """The placements of the results of a computation; None where they are where most arrays are.
-
-    ``program`` gives a closed program of what is computed, if it is asked.
-    """
+def _places(name: str, args: Any, program: Callable[[], Any]) -> Any:
+    """The placements of the results of a computation, which ``program`` gives as one; None where
+    they are where most arrays are."""
     for x in args:
         if type(x) is ArrayImpl and x._type.placement is not HOME:
             break
@@ -156,7 +148,7 @@ def _places(name: str, args: Any, program: Any, avals: Any = None) -> Any:
             return None  # else what is elsewhere is brought here
     elif where.is_spread or isinstance(where.sharding, NamedSharding):
         return spread.results(program(), where, args)
-    return (where,) * len(program().out_avals if avals is None else avals)
+    return (where,) * len(program().out_avals)
 
 
 def _where(name: str, args: Any, program: Any) -> Placement:

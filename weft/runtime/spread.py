@@ -13,19 +13,15 @@ from weft.core.jaxpr import ClosedJaxpr, Literal
 from weft.core.sharding import NamedSharding, PartitionSpec, axes_of
 from weft.division import propagate
 from weft.division.factors import Spec
-from weft.division.specs import as_spec, same_mesh, spec_of
+from weft.division.specs import as_spec, same_mesh, spec_of, specs_of
 from weft.runtime.places import Placement, placement
 
 
 def results(program: ClosedJaxpr, where: Placement, args: Any) -> tuple[Placement, ...]:
     """The placements of the results of a program."""
     mesh = where.sharding.mesh
-    avals = program.in_avals
-    given = [
-        spec_of(getattr(x, "sharding", None), mesh, len(a.shape))
-        for x, a in zip([*[None] * (len(avals) - len(args)), *args], avals, strict=True)
-    ]
-    found = divided(program, tuple(given), mesh, where.sharding.memory_kind)
+    given = tuple(specs_of(args, program.in_avals, mesh))
+    found = divided(program, given, mesh, where.sharding.memory_kind)
     return found if mesh.explicit_axes else _as_arguments(found, program.out_avals, args)
 
 
@@ -58,10 +54,7 @@ def divided(
     else:
         found = [((),) * len(getattr(a, "shape", ())) for a in avals]
     if mesh.explicit_axes:
-        found = [_with_types(s, a, auto) for s, a in zip(found, avals, strict=True)]
-    # on explicit axes a sharding is the one of the type, with an entry for each dimension
-    if mesh.explicit_axes:
-        specs = [PartitionSpec(*s, **_marks(a)) for s, a in zip(found, avals, strict=True)]
+        specs = [_with_type(s, a, auto) for s, a in zip(found, avals, strict=True)]
     else:
         specs = [as_spec(s) for s in found]
     written = kept(program, mesh)
@@ -88,14 +81,10 @@ def kept(program: ClosedJaxpr, mesh: Any) -> dict[int, PartitionSpec]:
     return found
 
 
-def _with_types(spec: Spec, aval: Any, auto: set[Any]) -> Spec:
-    """A spec that has explicit axes as the type says, and others as they were found."""
+def _with_type(spec: Spec, aval: Any, auto: set[Any]) -> PartitionSpec:
+    """A spec that has explicit axes as the type says, with an entry for each dimension, and others
+    as they were found."""
     divided = getattr(aval, "divided", None)
     said = ((),) * len(spec) if divided is None else [axes_of(part) for part in divided.spec]
-    return tuple((*a, *[n for n in b if n in auto]) for a, b in zip(said, spec, strict=True))
-
-
-def _marks(aval: Any) -> dict[str, Any]:
-    """Over which axes a type is unreduced or reduced."""
-    divided = getattr(aval, "divided", None)
-    return {} if divided is None else divided.spec.marks()
+    parts = [(*a, *[n for n in b if n in auto]) for a, b in zip(said, spec, strict=True)]
+    return PartitionSpec(*parts, **({} if divided is None else divided.spec.marks()))

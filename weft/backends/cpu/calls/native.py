@@ -326,13 +326,13 @@ def _stops(nodes: Any) -> bool:
 
 def compile_program(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
     """The executable of a program, made once; it may write over arguments that are donated."""
-    key, donated = key_of(donated)
+    key = key_of(donated)
 
     def make(source: ClosedJaxpr) -> Any:
         source = checked(source)
         with contextlib.suppress(Unplannable):
             if supported():
-                return Executable(source, None, donated)
+                return Executable(source, None, key.donated)
         return functools.partial(host_named("reference").run, source)
 
     return programs.compiled(closed, key, make)
@@ -341,9 +341,9 @@ def compile_program(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
 def compile_noted(closed: ClosedJaxpr, donated: tuple[bool, ...], watch: Any) -> Executable | None:
     """The executable of a program with notes of how it was made, which calls run if they have none
     yet; None where the interpreter runs it."""
-    key, donated = key_of(donated)
+    key = key_of(donated)
     try:
-        found = Executable(checked(programs.without_shardings(closed)), watch, donated)
+        found = Executable(checked(programs.without_shardings(closed)), watch, key.donated)
     except Unplannable:
         return None
     if CODE.get(closed, key) is None:
@@ -351,13 +351,10 @@ def compile_noted(closed: ClosedJaxpr, donated: tuple[bool, ...], watch: Any) ->
     return found
 
 
-def key_of(donated: tuple[bool, ...]) -> tuple[CodeKey, tuple[bool, ...]]:
+def key_of(donated: tuple[bool, ...]) -> CodeKey:
     """What the executable of a program is kept under, for arguments that are donated."""
-    donated = donated if any(donated) else ()
-    thread = knobs.thread
-    return CodeKey(
-        "cpu", donated, (thread.denormals, thread.reproducible, checking.asked())
-    ), donated
+    details = (knobs.thread.denormals, knobs.thread.reproducible, checking.asked())
+    return CodeKey("cpu", donated if any(donated) else (), details)
 
 
 def _runner(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
@@ -365,7 +362,7 @@ def _runner(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
     if events.kernels is None:
         return compile_program(closed, donated)
     make = functools.partial(compile_noted, closed, donated)
-    found = traces.traced(events.kernels, closed, key_of(donated)[0], make)
+    found = traces.traced(events.kernels, closed, key_of(donated), make)
     return found or compile_program(closed, donated)
 
 
@@ -441,8 +438,8 @@ def remember(pattern: Pattern, places: Any) -> bool:
     if type(executable) is not Executable:
         return True
     if called:
-        key, donated = key_of(pattern.donated)
-        make = lambda source: Executable(source, None, donated, exactly=True)
+        key = key_of(pattern.donated)
+        make = lambda source: Executable(source, None, key.donated, exactly=True)
         if awaits_exact(executable, closed, key, make):
             return False
         if executable.call is None and executable.walked < 2:
