@@ -61,7 +61,7 @@ def renewed(
         return {step.writes[0]: source} if wanted else {}
     dying = dict.fromkeys(v for v in reads(step) if last[v] == i and plain(bytes_of(v)) >= least)
     found: dict[Any, Any] = {}
-    known = _Accesses(step.kernel) if dying else None
+    known = _Accesses(step.kernel, step.buffers) if dying else None
     for v in step.writes:
         for source in dying if last.get(v, -1) > i else ():
             if (allowed is None or allowed(v, source)) and overwrites(step, source, v, known):
@@ -96,10 +96,18 @@ def free_after(steps: list[Step], i: int, last: int) -> bool:
     return last < len(steps)
 
 
-class _Accesses:
-    """Where a kernel reads and writes each of its buffers, looked at once for all pairs of them."""
+def _ends(buffers: Sequence[Any]) -> tuple[dict[Any, int], dict[Any, int]]:
+    """The first and the last buffer that each variable is."""
+    last = {v: i for i, v in enumerate(buffers)}
+    return {v: len(buffers) - 1 - i for i, v in enumerate(reversed(buffers))}, last
 
-    def __init__(self, kernel: Kernel) -> None:
+
+class _Accesses:
+    """Where a kernel reads and writes each of its buffers, looked at once for all pairs of them;
+    and the first and the last buffer that each variable is."""
+
+    def __init__(self, kernel: Kernel, buffers: Sequence[Any]) -> None:
+        self.ends = _ends(buffers)
         self.is_plain = all(isinstance(s, (Store, Loop)) for s in statements(kernel.body))
         nest = peel(kernel) if self.is_plain else kernel
         self.is_plain = self.is_plain and all(isinstance(s, Store) for s in nest.body)
@@ -118,21 +126,23 @@ def overwrites(step: Step, source: Any, target: Any, known: _Accesses | None = N
     """Whether a kernel reads elements of one variable only to write the same of another; ``known``
     is what is known of its accesses."""
     kernel = step.kernel
-    if kernel is None or source not in step.buffers or target not in step.buffers:
+    if kernel is None:
+        return False
+    first, final = known.ends if known else _ends(step.buffers)
+    read, last = first.get(source), final.get(target)  # what is read may be kept too
+    if read is None or last is None:
         return False
     if step.eqn is not None:
         if step.eqn.primitive.in_blocks != "once":
             return False
         if any(x is source for x in [*step.eqn.invars, *step.eqn.outvars]):
             return False  # the operation reads it elsewhere too, or it is nowhere in memory
-    read = step.buffers.index(source)
-    last = len(step.buffers) - 1 - step.buffers[::-1].index(target)  # what is read may be kept too
     given, made = kernel.buffers[read], kernel.buffers[last]
     if read == last or not same(given.size, made.size):
         return False
     if given.dtype.itemsize != made.dtype.itemsize:
         return False
-    known = known or _Accesses(kernel)
+    known = known or _Accesses(kernel, step.buffers)
     places = known.written.get(last)
     if not known.is_plain or not places:
         return False

@@ -97,17 +97,28 @@ def _looked_at(v: Any, users: Any, fuses: Any, places: Any, first: Any) -> tuple
             found.add(_here(v))
             continue
         for out in user.outvars:
+            reads: list[Any] | None = None
             for place in places.get(out, ()):
                 if len(found) >= MAX_TOLD_APART:
                     break
-                found.update(_moved(user, out, v, place))
+                if reads is None and user.primitive.form not in ("map", "reduce"):
+                    reads = _distances(user, out, v)
+                found.update(_moved(user, v, place, reads or ()))
             before = before if before is not None else first.get(out)
     return found, before
 
 
-def _moved(user: JaxprEqn, out: Any, v: Any, place: Place) -> Iterable[Place]:
-    """Where an operand is needed for a result at a place: distances along axes, where it is known
-    how far a movement goes."""
+def _distances(user: JaxprEqn, out: Any, v: Any) -> list[Any]:
+    """How far each read of an operand is from a result, along axes; None where that isn't known."""
+    ins = [x.aval for x in user.invars]
+    result = next(i for i, x in enumerate(user.outvars) if x is out)
+    distances = user.primitive.distances
+    return [distances(user.params, ins, i, result) for i, x in enumerate(user.invars) if x is v]
+
+
+def _moved(user: JaxprEqn, v: Any, place: Place, reads: Iterable[Any]) -> Iterable[Place]:
+    """Where an operand that is read so far from a result is needed for one at a place: distances
+    along axes, where it is known how far a movement goes."""
     primitive, shape = user.primitive, v.aval.shape
     if primitive.form == "map":
         if len(place) != len(shape):
@@ -116,18 +127,15 @@ def _moved(user: JaxprEqn, out: Any, v: Any, place: Place) -> Iterable[Place]:
     if primitive.form == "reduce":
         return [_here(v)]
     found: list[Place] = []
-    ins = [x.aval for x in user.invars]
-    result = next(i for i, x in enumerate(user.outvars) if x is out)
-    for operand, x in enumerate(user.invars):
-        if x is v:
-            by = primitive.distances(user.params, ins, operand, result)
-            if by is not None and all(type(x) is int for x in place):
-                moved = zip(place, by, strict=True) if by else ()
-                found.append(_around([x + distance for x, distance in moved], shape))
-            elif primitive.form == "move":  # the same elements in another order
-                found.append((primitive.form, place) if any(place) else _here(v))
-            else:
-                found.append((id(user), place))
+    numbers = all(type(x) is int for x in place)
+    for by in reads:
+        if by is not None and numbers:
+            moved = zip(place, by, strict=True) if by else ()
+            found.append(_around([x + distance for x, distance in moved], shape))
+        elif primitive.form == "move":  # the same elements in another order
+            found.append((primitive.form, place) if any(place) else _here(v))
+        else:
+            found.append((id(user), place))
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
+from operator import eq
 from typing import Any
 
 import numpy as np
@@ -328,6 +329,7 @@ class Assembler:
         self.sources: dict[int, tuple[Any, Deferred, bool]] = {}
         self.unaligned = unaligned(program.nodes, program.under)
         self.pairs = set(swapped(program.nodes))
+        self.sharing = self.same_memory if "view" in self.roles else eq
         self.written = {s for slot in written(program.nodes) for s in self.under(slot)}
         self.mentioned = mentioned(program.nodes)
         # what is called before each run, by the members that messages go between
@@ -380,7 +382,7 @@ class Assembler:
             if len(together) == MAX_JOINED and not repeated:
                 read = lambda unit, last: self.accesses(unit[0], unit[1], last)
                 rest = units[MAX_JOINED:MAX_SMALL_JOINED]
-                together = groups.more(together, rest, read, self.same_memory)
+                together = groups.more(together, rest, read, self.sharing)
             count = max(1, len(together))
             launches.append((units[:count], together, repeated))
             units = units[count:]
@@ -413,7 +415,8 @@ class Assembler:
 
     def tell(self, members: Sequence[Any]) -> None:
         """Note what the next launch does, and the lines of those who asked for it."""
-        origins = [self.origin(node) for node, _ in members]
+        nodes = {id(node): node for node, _ in members}
+        origins = [self.origin(node) for node in nodes.values()]
         self.label = origins[-1][0]
         self.lines = tuple(dict.fromkeys(line for _, lines in origins for line in lines))
 
@@ -555,7 +558,7 @@ class Assembler:
     def together(self, units: Sequence[Any]) -> tuple[list[groups.Accesses], int]:
         """The first of some units that are one launch, and how many of them all blocks do."""
         read = lambda unit, last: self.accesses(unit[0], unit[1], last)
-        return groups.together(units, read, self.same_memory)
+        return groups.together(units, read, self.sharing)
 
     def accesses(self, node: Any, part: Part | None, last: bool) -> groups.Accesses | None:
         """A launch that may be joined with others; only the ``last`` of them is a routine."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
+from operator import eq
 from typing import Any
 
 from weft.backends.cuda.ptx import GpuModule
@@ -17,7 +18,7 @@ from weft.base.record import Record
 from weft.kernel.kernel import Affine, Atomic, Loop, Store, statements
 from weft.kernel.nodes import walk
 
-# Whether two slots may be the same memory.
+# Whether two slots may be the same memory; `operator.eq` where each has its own.
 SameMemory = Callable[[int, int], bool]
 
 # Blocks of a launch that is joined, at most: all of them run at once.
@@ -161,10 +162,18 @@ def beside(one: Accesses, other: Accesses, same_memory: SameMemory) -> bool:
         return False
     if isinstance(other.schedule, Stub) or one.schedule.cluster or other.schedule.cluster:
         return False
-    touched = (*other.reads, *other.writes)
-    if any(same_memory(a, b) for a in one.writes for b in touched):
-        return False
-    return not any(same_memory(a, b) for a in one.reads for b in other.writes)
+    return not (
+        _meet(one.writes, other.writes, same_memory)
+        or _meet(one.writes, other.reads, same_memory)
+        or _meet(one.reads, other.writes, same_memory)
+    )
+
+
+def _meet(ones: frozenset[int], others: frozenset[int], same_memory: SameMemory) -> bool:
+    """Whether some slots may be the same memory as some others."""
+    if same_memory is eq:
+        return not ones.isdisjoint(others)
+    return any(same_memory(a, b) for a in ones for b in others)
 
 
 def before(one: Accesses, other: Accesses, same_memory: SameMemory) -> Schedule | None:

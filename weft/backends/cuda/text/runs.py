@@ -150,12 +150,20 @@ def cut(
     alone = [0.0 if s is None else s.alone for s in steps]
     best = [0.0] + [float("inf")] * count
     chosen: list[Run | None] = [None] * (count + 1)
+    known: dict[tuple[int, Grid], float] = {}  # clocks of steps, by their ids
+
+    def clocks_of(one: Step, grid: Grid) -> float:
+        key = id(one), grid
+        if key not in known:
+            known[key] = _clocks(one.items, grid)
+        return known[key]
+
     for start in range(count):
         if best[start] + alone[start] < best[start + 1]:
             best[start + 1], chosen[start + 1] = best[start] + alone[start], None
         for grid in grids:
             for stop, clocks in _from(
-                steps[start : start + 2 * MAX_LAUNCHES], grid, sizes, same_memory, launch
+                steps[start : start + 2 * MAX_LAUNCHES], grid, sizes, same_memory, launch, clocks_of
             ):
                 stop += start
                 total = best[start] + clocks
@@ -187,6 +195,7 @@ def _from(
     sizes: Callable[[int], int],
     same_memory: SameMemory,
     launch: float,
+    clocks_of: Callable[[Step, Grid], float],
 ) -> list[tuple[int, float]]:
     """Where runs of the first of some steps may end, and the clocks that they take."""
     found: list[tuple[int, float]] = []
@@ -215,7 +224,7 @@ def _from(
         if any(collide(a, b, same_memory) for a in own for b in pending):
             total, pending = total + grid.barrier, []
         pending += own
-        more = _clocks(one.items, grid)
+        more = clocks_of(one, grid)
         if more > one.alone:
             break  # no run is shorter with it
         total, alone = total + more, alone + one.alone
