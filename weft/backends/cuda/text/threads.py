@@ -97,6 +97,10 @@ def counted(
     f.label(f"{tag}end")
 
 
+# Quotients and roots of a kernel from which on they are calls of functions in compact texts.
+MIN_OUTLINED = 6
+
+
 class Threads(Narrow):
     """The text of one kernel while it is written."""
 
@@ -105,6 +109,7 @@ class Threads(Narrow):
     # whether loops go through the elements of a thread: that takes a few times fewer instructions,
     # and gives the same bits
     compact = False
+    outlined: bool | None = None  # whether quotients and roots are calls, once that is known
     # what its function takes after its buffers
     numbers = code.parameters("i32", "block")
 
@@ -294,7 +299,21 @@ class Threads(Narrow):
             self.words["remainder_float"] = _remainder(F32)
             found = self.call_function("remainder_float", [f"float {x}" for x in wide], "float")
             return self.float_cast(F32, v.dtype, found)
+        if self.compact and v.op in _OUTLINED and v.dtype == F32 and self._is_outlined():
+            name = f"{v.op}_float"
+            self.words[name] = _OUTLINED[v.op]
+            return self.call_function(name, [f"float {x}" for x in args], "float")
         return super().float_operation(v, args)
+
+    def _is_outlined(self) -> bool:
+        """Whether a function divides, so that the assembler writes that out once."""
+        if self.outlined is None:
+            each = [
+                walk([v for x in statements([s]) for v in _operands(x)]) for s in self.kernel.body
+            ]
+            count = sum(v.op in _OUTLINED and v.dtype == F32 for values in each for v in values)
+            self.outlined = count >= MIN_OUTLINED
+        return self.outlined
 
     def render(self, v: Value, args: list[str]) -> str:
         if v.op == "across":
@@ -844,6 +863,25 @@ def inlined(
     """A function that becomes part of those that call it."""
     attributes = ("#0", "alwaysinline")
     return code.Function(name, given, tuple(lines), result, attributes, internal=True)
+
+
+def _operands(s: Any) -> Sequence[Value]:
+    return () if isinstance(s, Loop) else s.operands
+
+
+def _outlined(op: str, count: int, line: str) -> Module:
+    """A function of one operation of float32, which the assembler makes dozens of instructions."""
+    given = code.parameters("float", *"xy"[:count])
+    lines = ("entry:", f"  %found = {line}", "  ret float %found")
+    made = inlined(f"{op}_float", given, lines, "float")
+    declared = {"llvm.sqrt.f32": "declare float @llvm.sqrt.f32(float)"} if op == "sqrt" else {}
+    return Module([made._replace(attributes=("#0",))], declared)
+
+
+_OUTLINED = {
+    "div": _outlined("div", 2, "fdiv float %x, %y"),
+    "sqrt": _outlined("sqrt", 1, "call float @llvm.sqrt.f32(float %x)"),
+}
 
 
 def _remainder(dtype: np.dtype) -> Module:
