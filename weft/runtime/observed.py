@@ -16,16 +16,10 @@ propagate = Late("weft.division.propagate")
 specs = Late("weft.division.specs")
 
 
+@per_program
 def looks(closed: ClosedJaxpr) -> bool:
     """Whether something in a program, or in what it calls, looks at how values are divided."""
-    if not closed.effects:
-        return False
-    return _has_lookers(closed)
-
-
-@per_program
-def _has_lookers(closed: ClosedJaxpr) -> bool:
-    return any(map(_looks, propagate.inline(closed).eqns))
+    return bool(closed.effects) and any(map(_looks, propagate.inline(closed).eqns))
 
 
 def _looks(eqn: JaxprEqn) -> bool:

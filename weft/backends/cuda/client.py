@@ -37,5 +37,4 @@ def clients() -> list[Gpu]:
             f"cuda_visible_devices names {strange[0]!r}; the GPUs here are numbered 0 to "
             f"{count - 1}; write 'all', or numbers separated by commas"
         )
-    numbers = [known[n] for n in wanted]
-    return [gpu(number) for number in numbers]
+    return [gpu(known[n]) for n in wanted]

@@ -143,15 +143,7 @@ class Executable:
     def __call__(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
         driver.device().use()
         results = self.run_on_device([put(x) for x in args])
-        found: list[np.ndarray] = []
-        kinds = [kind for kind, _ in self.program.results]
-        for kind, buffer, aval in zip(kinds, results, self.out_avals, strict=True):
-            if kind == "same":
-                number = self.program.results[len(found)].number
-                found.append(found[number])
-            else:
-                found.append(get(buffer, aval))
-        return found
+        return [get(buffer, aval) for buffer, aval in zip(results, self.out_avals, strict=True)]
 
     def run_on_device(self, args: Sequence[Buffer]) -> list[Buffer]:
         """Results for arguments, all of them device memory; what is computed may not be there yet,
@@ -161,13 +153,10 @@ class Executable:
             arena = Buffer(self.arena) if self.arena else None
         except driver.OutOfMemory as error:
             raise self._exhausted() from error
-        key = [x.address for x in args]
-        key += [x.address for x in outs]
+        key = [x.address for x in (*args, *outs)]
         key.append(arena.address if arena is not None else 0)
         self.run_at(key)
-        if self.plain:
-            return outs
-        return self._results(args, outs)
+        return outs if self.plain else self._results(args, outs)
 
     def run_at(self, key: list[int]) -> None:
         """Run with arguments, results and the arena at addresses."""
