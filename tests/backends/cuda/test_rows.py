@@ -268,3 +268,43 @@ def test_rows_of_much_work_are_loops():
     (kernel,) = kernels_of(drawn, f32(20_000, 2003))
     (part,) = schedule(kernel).parts
     assert (part.trips, part.threads) == (0, 128)
+
+
+def squares_apart(x, y):
+    """Of all pairs of rows."""
+    return jnp.sqrt(((x[:, None] - y[None]) ** 2).sum(-1) + 1)
+
+
+PAIRS = {
+    "squares": (squares_apart, (13, 40), (34, 40)),
+    "squares, wide rows of results": (squares_apart, (12, 33), (36, 33)),
+    "largest": (lambda x, y: abs(x[:, None] - y[None]).max(-1), (13, 45), (34, 45)),
+    "batches": (lambda x, y: jnp.sin(x[:, :, None] * y[:, None]).sum(-1), (2, 9, 35), (2, 36, 35)),
+    "two sums": (lambda x, y: (squares_apart(x, y), (x[:, None] * y).sum(-1)), (13, 36), (34, 36)),
+    "planes": (lambda x, y: abs(x[:, None] - y[None]).sum((-1, -2)), (40, 7, 6), (34, 7, 6)),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_pairs_of_rows_are_columns(name, monkeypatch):
+    """A thread has a pair, and reads a copy of its row in which neighbours lie side by side."""
+    monkeypatch.setattr(schedules, "ENOUGH_THREADS", 64)
+    monkeypatch.setattr(schedules, "COPY", 0)
+    monkeypatch.setattr(schedules, "REUSED", 4)
+    fun, *shapes = PAIRS[name]
+    parts = check(fun, *[f32(*s) for s in shapes])
+    sums = [p for p in parts if any(isinstance(s, Loop) for s in p.kernel.body)]
+    assert sums and not any(p.shares for p in sums)
+    assert len(parts) > len(sums)
+
+
+@pytest.mark.parametrize("rows", [(20, 130, 40), (129, 16, 40), (129, 130, 800)])
+def test_few_pairs_and_long_rows_are_read_where_they_are(rows):
+    first, second, length = rows
+    (kernel,) = kernels_of(squares_apart, f32(first, length), f32(second, length))
+    assert len(schedule(kernel).parts) == 1
+
+
+def test_rows_that_few_read_are_not_copied():
+    (kernel,) = kernels_of(lambda x: (x * x).sum(-1), f32(1 << 15, 40))
+    assert len(schedule(kernel).parts) == 1

@@ -14,7 +14,7 @@ from math import gcd, prod
 from typing import Any
 
 from weft.backends.cuda.passes.minor import together
-from weft.backends.cuda.stages import Stages, stages
+from weft.backends.cuda.stages import Stages, stages, with_copies
 from weft.base import knobs
 from weft.base.record import Record
 from weft.base.sizes import plain
@@ -94,6 +94,8 @@ SHARED_ROWS, SHARED_ELEMENTS = 4, 32
 # of a reduction between the threads of a warp and of a row's beginning and end, and bytes of a row
 # up to which a thread's lines stay in the cache.
 ISSUED, SHUFFLED, OVERHEAD, CACHED_ROW = 4 * 132, 15, 20, 128
+# How many rows read an element of a copy at least, and clocks that the copy takes.
+REUSED, COPY = 16, 6000
 # Values up to which the loops of a row that one thread has are written out, and those of them that
 # it reads: what is read is kept in registers, and neighbours are one access.
 MAX_WRITTEN_VALUES, MAX_WRITTEN_LOADS = 1 << 11, 64
@@ -254,6 +256,9 @@ def _whole(
         return _staged(kernel, apart, aligned, distinct, piece)
     if reduces_columns(kernel) and any(isinstance(s, Loop) for s in kernel.body):
         kernel = together(kernel) or kernel
+        apart = _with_copies(kernel)
+        if apart is not None:
+            return _staged(kernel, apart, aligned, distinct, piece)
     block = _by_blocks(kernel, outside, aligned, early)
     if block is not None:
         return Parts([block._replace(distinct=distinct)], [])
@@ -613,6 +618,39 @@ def _split(kernel: Kernel, piece: int) -> tuple[Kernel, Kernel, list[Buffer]] | 
     extent = -(-lengths[0] // count)
     around = (times, outer) if outer else None
     return halves(kernel, loops, rest, extent, -(-lengths[0] // extent), around)
+
+
+def _with_copies(kernel: Kernel) -> Stages | None:
+    """A kernel that reduces short rows, of operands that many of them share, as one of columns.
+
+    A warp for each row does little but add up what its threads have. A thread for each row reads
+    far from its neighbours, unless the operands are copied so that neighbours read side by side.
+    """
+    loops = [s for s in kernel.body if isinstance(s, Loop)]
+    axes = kernel.grid_axes
+    if not axes or not loops or not reads_along_loops(kernel):
+        return None
+    inner = nest(loops[0])[0]
+    if any(loop.whole is not None or nest(loop)[0] != inner for loop in loops):
+        return None
+    extents = dict([*axes, *inner])
+    if any(type(n) is not int for n in extents.values()):
+        return None
+    (last, width), rows, length = axes[-1], prod(n for _, n in axes), prod(n for _, n in inner)
+    if width < WARP or rows < VECTOR * ENOUGH_THREADS:
+        return None
+    inside = [s for loop in loops for s in statements([loop]) if not isinstance(s, Loop)]
+    values = walk([v for s in inside for v in s.operands])
+    loads = [v for v in values if v.op == "load"]
+    if any(v.args or len(v.attr) > 2 or not isinstance(v.attr[1], Affine) for v in loads):
+        return None
+    far = list({v.attr: v for v in loads if abs(v.attr[1].coefficient(last)) > 1}.values())
+    copied = sum(prod(extents[axis] for axis, _ in v.attr[1].terms) for v in far)
+    if not far or REUSED * copied > rows * length:
+        return None
+    now = min(row_cost(kernel, threads, length, rows) for threads in (1, WARP))
+    then = length * len(values) * rows / WARP / ISSUED
+    return with_copies(kernel, far, extents) if then + COPY < now / 2 else None
 
 
 def _by_pieces(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Parts | None:

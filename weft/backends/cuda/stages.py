@@ -6,6 +6,7 @@ one that all processors share; what loops reduce, and rows that they keep, are p
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from weft.base.record import Record
@@ -38,6 +39,40 @@ def stages(kernel: Kernel) -> Stages | None:
     if count > MAX_ROWS or not _fits(kernel) or not _is_slow(kernel, count):
         return None
     return _Writer(_keeping(kernel, count), count, kernel.buffers).written()
+
+
+def with_copies(kernel: Kernel, loads: list[Value], extents: dict[str, int]) -> Stages:
+    """A kernel that reads copies of some operands, in which what neighbouring threads read lies
+    side by side; ``extents`` are those of the axes of its grid and its loops."""
+    given = [b if b.role == "row" else b._replace(role="in") for b in kernel.buffers]
+    kernels: list[Kernel] = []
+    scratch: list[Buffer] = []
+    place: dict[Any, tuple[int, Affine]] = {}
+    last = kernel.grid_axes[-1][0]
+    for v in loads:
+        own = {axis for axis, _ in v.attr[1].terms}
+        made = [(axis, n) for axis, n in extents.items() if axis in own and axis != last]
+        made.append((last, extents[last]))
+        at = position(made)
+        number, size = len(given) + len(scratch), prod(n for _, n in made)
+        load = Builder().make("load", (), v.dtype, v.attr)
+        kernels.append(
+            kernel._replace(grid=("grid", size), axes=tuple(made), body=[Store(number, at, load)])
+        )
+        scratch.append(Buffer(v.dtype, size, "out"))
+        place[v.attr] = number, at
+    k = Builder()
+
+    def instead(v: Any) -> Any:
+        if v.op == "load" and v.attr in place:
+            return k.make("load", (), v.dtype, place[v.attr])
+        return None
+
+    kernels = [x._replace(buffers=[*given, *scratch]) for x in kernels]
+    known = [b._replace(role="in") for b in scratch]
+    body = Rewrite(k, {}, instead=instead).body(kernel.body)
+    whole = kernel._replace(buffers=[*kernel.buffers, *known], body=body)
+    return Stages([*kernels, whole], scratch)
 
 
 def _keeping(kernel: Kernel, count: int) -> Kernel:
