@@ -179,6 +179,30 @@ def test_short_code_is_not_shared_by_few():
     assert text.count("define internal void @piece") == 2
 
 
+@pytest.mark.parametrize("count, shared", [(1, False), (8, True)])
+def test_sums_of_many_leaves_share_code(count, shared):
+    """Gradients that are clipped by their norm: launches of eight such kernels took half a second
+    to assemble, and what threads combine was most of that."""
+    sums = lambda *xs: tuple((x * x).sum() for x in xs)
+    (kernel,) = kernels_of(sums, *[f32(2048)] * count)
+    (part,) = schedule(kernel).parts
+    size, rng = 2 * count, np.random.default_rng(0)
+    pieces = [
+        groups.accesses(part, tuple(range(i * size, i * size + size))).piece([*range(3 * size)])
+        for i in range(3)
+    ]
+    made = groups.Joined(tuple(pieces), 0, True)
+    text = join.render(made)
+    assert str(text).count("define internal void @piece") == (1 if shared else 3)
+    buffers = [kernel.buffers[i] for i in part.buffers] * 3
+    arrays = [rng.normal(size=b.size).astype(np.float32) for b in buffers]
+    run_text(made, arrays, text)
+    given = [x for x, b in zip(arrays, buffers, strict=True) if b.role == "in"]
+    found = [x for x, b in zip(arrays, buffers, strict=True) if b.role == "out"]
+    for x, y in zip(given, found, strict=True):
+        np.testing.assert_allclose((x * x).sum(), y, rtol=1e-5)
+
+
 @pytest.mark.parametrize("width", [96, 1024, 4100])
 def test_what_all_elements_of_a_row_need_is_computed_once(width):
     """The root is computed once for all elements of a thread."""

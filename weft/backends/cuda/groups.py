@@ -27,8 +27,9 @@ MAX_BLOCKS = 256
 # kernels, and values that one of them computes of each element.
 MAX_PARAMETERS, MAX_CODES, MAX_LIGHT_VALUES = 448, 8, 96
 # Kernels of a launch from which on those of the same code share it; and values that long code
-# computes, which fewer kernels share as well where they are little work.
-MIN_SHARING, MIN_LONG_VALUES = 9, 32
+# computes, or in how many steps threads combine what they have, which fewer kernels share as well
+# where they are little work.
+MIN_SHARING, MIN_LONG_VALUES, MIN_LONG_SUMS = 9, 32, 40
 # Elements of a row that every block goes through, at most, and how often its threads have other
 # elements.
 MAX_REPEATED, MAX_TURNS = 1 << 13, 4

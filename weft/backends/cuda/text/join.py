@@ -16,6 +16,7 @@ from typing import Any
 
 from weft.backends.cuda.chain import Chain
 from weft.backends.cuda.groups import (
+    MIN_LONG_SUMS,
     MIN_LONG_VALUES,
     MIN_SHARING,
     Access,
@@ -33,7 +34,7 @@ from weft.backends.cuda.ptx import (
     quickly,
     shared_address,
 )
-from weft.backends.cuda.schedule import Schedule, largest, nest, operations
+from weft.backends.cuda.schedule import WARP, Schedule, largest, nest, operations
 from weft.backends.cuda.text.chains import Text
 from weft.backends.cuda.text.columns import early, prefetch_next, prefetched
 from weft.backends.cuda.text.launch import Launch
@@ -46,7 +47,7 @@ from weft.backends.cuda.text.render import (
 )
 from weft.backends.llvm.code import Module
 from weft.compiler.passes.rewrite import loads, position
-from weft.kernel.kernel import Loop, Store, statements
+from weft.kernel.kernel import Loop, Reduce, Store, statements
 from weft.kernel.nodes import walk
 
 # Bytes of an array that a block keeps for itself, at most.
@@ -268,10 +269,13 @@ def _shared(joined: Joined) -> dict[int, int]:
 
 
 def _is_long(schedule: Schedule) -> bool:
-    """Whether the code of a kernel is long: an element, or a round, takes many values."""
-    found = statements(schedule.kernel.body)
+    """Whether the code of a kernel is long: an element, or a round, takes many values, or threads
+    combine several."""
+    found = list(statements(schedule.kernel.body))
     values = walk([v for s in found if not isinstance(s, Loop) for v in s.operands])
-    return len(values) >= MIN_LONG_VALUES
+    sums = sum(isinstance(s, Reduce) for s in found) if schedule.shares else 0
+    steps = WARP.bit_length() - 1 + schedule.threads // WARP
+    return len(values) >= MIN_LONG_VALUES or sums * steps >= MIN_LONG_SUMS
 
 
 def _side_by_side(joined: Joined) -> bool:
