@@ -11,7 +11,7 @@ import weft.numpy as jnp
 from tests.export.test_c_library import NODE, build, called, compiled, native
 from weft import export, lax
 from weft.core.jaxpr import jaxprs_in_params
-from weft.export.factorisations import eliminations, reflectors, rotations
+from weft.export.factorisations import eliminations, programs, reflectors, rotations
 from weft.export.factorisations.programs import written_out
 from weft.prims.linalg.qr import geqp3_p, geqrf_p, ormqr_p
 
@@ -412,7 +412,9 @@ def test_strict_promotion_is_for_programs_of_the_user(x, tmp_path):
 
 
 @native
-def test_what_only_lapack_does_is_refused(tmp_path):
+def test_what_only_lapack_does_is_refused(tmp_path, monkeypatch):
+    monkeypatch.delitem(programs._FACTORISATIONS, "eig")
+
     def general(a):
         return jnp.linalg.eig(a)
 

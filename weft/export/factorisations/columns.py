@@ -79,6 +79,14 @@ def eye(a: Any, m: int, n: int) -> Any:
     return jnp.broadcast_to(unit, (*a.shape[:-2], m, n))
 
 
+def diagonal(a: Any, offset: int = 0) -> Any:
+    """The diagonal of each square matrix that begins ``offset`` columns right of the first."""
+    n = a.shape[-1]
+    there = count(n)[:, None] + np.int32(offset) == count(n)
+    found = jnp.where(there, a, 0).sum(-1 if offset >= 0 else -2)
+    return found[..., : n - abs(offset)]
+
+
 def unit_of(a: Any, axes: tuple[int, ...]) -> Any:
     """The largest power of two up to the largest number along some axes, which are kept: division
     by it is exact, and squares of what is left neither overflow nor all vanish."""

@@ -11,7 +11,7 @@ from weft import lax
 from weft.base import knobs
 from weft.compiler.expand import decomposition, substituted
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, jaxprs_in_params
-from weft.export.factorisations import eliminations, reflectors, rotations
+from weft.export.factorisations import eliminations, reflectors, rotations, schur
 from weft.export.factorisations.columns import is_complex
 from weft.prims.dot import dot_general_p
 from weft.prims.linalg.matrix import MatrixPrimitive
@@ -25,11 +25,16 @@ _FACTORISATIONS = {
         eliminations.tridiagonal_solve,
         reflectors.geqrf,
         reflectors.geqp3,
+        reflectors.hessenberg,
         reflectors.householder_product,
         reflectors.ormqr,
         reflectors.qr,
+        reflectors.tridiagonal,
         rotations.eigh,
         rotations.svd,
+        schur.eig,
+        schur.schur,
+        schur.triangular_sylvester,
     )
 }
 # What loops here are traced with, whatever the user's programs are.

@@ -13,6 +13,7 @@ from weft.export.factorisations.columns import (
     column_at,
     conj,
     count,
+    diagonal,
     eye,
     real,
     repeat,
@@ -56,14 +57,13 @@ def geqp3(a: Any, jpvt: Any, *, use_magma: Any = None) -> list[Any]:
     return [a, order + np.int32(1), taus]
 
 
-def _reflect(k: Any, a: Any, taus: Any) -> tuple[Any, Any]:
-    """Make column k zero below the diagonal; the reflector is put there."""
-    m, n = a.shape[-2:]
-    rows, columns = count(m), count(n)
-    x = jnp.where(rows >= k, column_at(a, k), 0)
+def reflector(x: Any, k: Any) -> tuple[Any, Any, Any]:
+    """v with 1 at row k, τ, and β: the reflector leaves β at row k of x, which has zeros above, and
+    makes zeros below."""
+    rows = count(x.shape[-1])
     unit = unit_of(x, (-1,))
     x = x / unit
-    first = column_at(x, k)[..., None]
+    first = jnp.where(rows == k, x, 0).sum(-1, keepdims=True)
     below = rows > k
     tail = square(jnp.where(below, x, 0)).sum(-1, keepdims=True)
     length = lax.sqrt(square(first) + tail)
@@ -71,14 +71,57 @@ def _reflect(k: Any, a: Any, taus: Any) -> tuple[Any, Any]:
     # LAPACK's larfg: nothing to do where the column is a real number and zeros
     done = (tail == 0) & (first == real(first))
     beta, divisor = jnp.where(done, 1, beta), jnp.where(done, 1, first - beta)
-    v = jnp.where(below & ~done, x / divisor, (rows == k).astype(a.dtype))
+    v = jnp.where(below & ~done, x / divisor, (rows == k).astype(x.dtype))
     tau = jnp.where(done, 0, (beta - first) / beta)
+    return v, tau, jnp.where(done, first, beta.astype(x.dtype)) * unit
+
+
+def _reflect(k: Any, a: Any, taus: Any) -> tuple[Any, Any]:
+    """Make column k zero below the diagonal; the reflector is put there."""
+    m, n = a.shape[-2:]
+    rows, columns = count(m), count(n)
+    v, tau, corner = reflector(jnp.where(rows >= k, column_at(a, k), 0), k)
     product = (conj(v)[..., :, None] * a).sum(-2)
     moved = a - (conj(tau) * v)[..., :, None] * product[..., None, :]
-    diagonal = jnp.where(done, first, beta.astype(a.dtype)) * unit
-    here = jnp.where(below, v, jnp.where(rows == k, diagonal, column_at(a, k)))
+    here = jnp.where(rows > k, v, jnp.where(rows == k, corner, column_at(a, k)))
     a = jnp.where(columns > k, moved, jnp.where(columns == k, here[..., :, None], a))
     return a, jnp.where(count(taus.shape[-1]) == k, tau, taus)
+
+
+def hessenberg(a: Any) -> list[Any]:
+    """H of A = Q H Qᴴ above the reflectors of Q, and their factors."""
+    n = a.shape[-1]
+    at = count(n)
+
+    def step(k: Any, carry: Any) -> Any:
+        a, taus = carry
+        row = k + np.int32(1)
+        v, tau, corner = reflector(jnp.where(at >= row, column_at(a, k), 0), row)
+        left = (conj(v)[..., :, None] * a).sum(-2)
+        moved = a - (conj(tau) * v)[..., :, None] * left[..., None, :]
+        right = (moved * v[..., None, :]).sum(-1)
+        moved = moved - (tau * right)[..., :, None] * conj(v)[..., None, :]
+        here = jnp.where(at > row, v, jnp.where(at == row, corner, column_at(a, k)))
+        a = jnp.where(at > k, moved, jnp.where(at == k, here[..., :, None], a))
+        return a, jnp.where(count(taus.shape[-1]) == k, tau, taus)
+
+    taus = jnp.zeros((*a.shape[:-2], n - 1), a.dtype)
+    return list(repeat(n - 1, step, (a, taus)))
+
+
+def tridiagonal(a: Any, *, lower: bool) -> list[Any]:
+    """T of Hermitian A = Q T Qᴴ above or below the reflectors of Q, its diagonals, and the factors.
+    The upper triangle is the lower one in reverse order."""
+    if not lower:
+        backwards = lambda x, axes: lax.rev(x, tuple(x.ndim - 1 - i for i in range(axes)))
+        packed, *rest = tridiagonal(backwards(a, 2), lower=True)
+        return [backwards(packed, 2), *(backwards(x, 1) for x in rest)]
+    n = a.shape[-1]
+    below = jnp.tril(a, -1)
+    middle = jnp.where(eye(a, n, n) != 0, real(a).astype(a.dtype), 0)
+    packed, taus = hessenberg(below + middle + adjoint(below))
+    values, beside = (real(diagonal(packed, offset)) for offset in (0, -1))
+    return [jnp.where(count(n)[:, None] >= count(n), packed, a), values, beside, taus]
 
 
 def applied(packed: Any, taus: Any, c: Any, transpose: bool = False) -> Any:
