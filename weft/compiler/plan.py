@@ -398,9 +398,9 @@ class Planner(Slots):
                 nodes = self._unneeded(nodes, after)
         uses = self._used([*reads, *writes, *xs, *ys, *ins, *outs])
         work = 0.0 if swaps or type(trips) is Size else operations(body.jaxpr, USUAL_ROUNDS)
+        whole = For(trips, params["reverse"], tuple(slices), tuple(inner), uses, inside, work)
         if type(trips) is Size or trips:  # writers of loops count on a first round
-            whole = tuple(slices), tuple(inner)
-            nodes.append(For(trips, params["reverse"], *whole, uses, inside, work))
+            nodes.append(whole)
         for out, start in copies:
             nodes.append(Copy(out, start, self.slots[out].size))
         return nodes
