@@ -314,16 +314,56 @@ def _operand_inside(eqn: Any, place: int) -> list[tuple[ClosedJaxpr, int]] | Non
 
 def unread_inside(eqn: Any, jaxpr: Jaxpr, unread: Sequence[bool]) -> set[Any]:
     """The results of a program in a loop or branch whose bad elements don't count, where they
-    don't count for some results of the loop or branch."""
-    carried = eqn.params.get("num_carry")
-    if carried is None and eqn.primitive.nodes not in ("branch", "again"):
+    don't count for some results of the loop or branch.
+
+    A bad element of a carry goes round. The next iteration takes it for one that was passed in, so
+    it counts if anything that counts is computed from it, also behind a choice.
+    """
+    params = eqn.params
+    first, carried = params.get("num_consts", 0), params.get("num_carry", 0)
+    counting: set[int] = set()
+    if "body_jaxpr" in params:
+        if len(jaxpr.outvars) != len(unread):
+            return set()  # the predicate
+        first, carried = params["body_nconsts"], len(unread)
+        counting = _asked(params["cond_jaxpr"], params["cond_nconsts"])
+    elif "num_carry" not in params and eqn.primitive.nodes not in ("branch", "again"):
         return set()
-    first = carried or 0
     pairs = list(zip(jaxpr.outvars, unread, strict=True))
-    read = {
-        x for i, (x, no) in enumerate(pairs) if type(x) is not Literal and (not no or i < first)
-    }
-    return {x for x, _ in pairs if type(x) is not Literal and x not in read}
+
+    def besides(carry: Collection[int]) -> set[Any]:
+        read = {
+            x
+            for i, (x, no) in enumerate(pairs)
+            if type(x) is not Literal and (not no or i in carry)
+        }
+        return {x for x, _ in pairs if type(x) is not Literal and x not in read}
+
+    while any(unread[:carried]):
+        unread_now = besides(counting)
+        flow, read = Flow(jaxpr, unread_now), _read(jaxpr, unread_now)
+        own = jaxpr.invars[first : first + carried]
+        more = {i for i, v in enumerate(own) if v in flow.counting or v in read}
+        if more <= counting:
+            break
+        counting |= more
+    return besides(counting)
+
+
+def _read(jaxpr: Jaxpr, unread: Collection[Any]) -> set[Any]:
+    """The values that effects and results, but for some of these, are computed from."""
+    found = {x for x in jaxpr.outvars if type(x) is not Literal and x not in unread}
+    for eqn in reversed(jaxpr.eqns):
+        if eqn.effects or any(v in found for v in eqn.outvars):
+            found.update(x for x in eqn.invars if type(x) is not Literal)
+    return found
+
+
+def _asked(predicate: ClosedJaxpr, consts: int) -> set[int]:
+    """The parts of a carry whose bad elements count for the predicate of a loop."""
+    jaxpr = flat(predicate).jaxpr
+    counting = Flow(jaxpr).counting
+    return {i for i, v in enumerate(jaxpr.invars[consts:]) if v in counting}
 
 
 def is_closed(eqn: Any) -> bool:
