@@ -17,6 +17,8 @@ from weft.base import knobs
 from weft.core.verify import check_jaxpr
 
 COUNT, FULL_COUNT, CHUNK = 200, 50_000, 50
+# Seeds beyond these that found a mistake.
+FOUND = (679,)
 # Both sides compute in float64, in another order: a few thousand rounding errors of the largest
 # value on the way, which derivatives of second order magnify.
 TOLERANCE = 1e-8
@@ -95,6 +97,12 @@ def check_range(first):
 @pytest.mark.parametrize("first", range(0, COUNT, CHUNK))
 def test_random_programs(first):
     check_range(first)
+
+
+@pytest.mark.parametrize("seed", FOUND)
+def test_programs_that_found_something(seed):
+    with knobs.scope(backend="reference"):
+        check_seed(seed)
 
 
 @pytest.mark.full

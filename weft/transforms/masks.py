@@ -526,7 +526,15 @@ def nonzero(x: Any) -> Any:
 
 
 def _with(out: Any, live: Live, dirty: bool) -> Any:
-    return out if out is None or type(out) is Zero else Masked(out, live, dirty)
+    """A cotangent that is live only where one boolean is; it may have come from a loop with a mask
+    that began there."""
+    if out is None or type(out) is Zero:
+        return out
+    if type(out) is not Masked:
+        return Masked(out, live, dirty)
+    own = out.live
+    live = _of_rows((live, ()), own.shape, live.repaired) if own.shape else live
+    return Masked(out.value, both(own, live), dirty or out.dirty)
 
 
 def both(x: Live, y: Live) -> Live:
