@@ -57,7 +57,7 @@ def check_sample(sample, count, every):
     assert every
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("sample", all_samples(), ids=repr)
 def test_a_sample_is_the_same(sample, every):
     check_sample(sample, None, every)

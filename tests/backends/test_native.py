@@ -17,7 +17,7 @@ from weft.core.registry import lookup
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-COUNT, FULL_COUNT, CHUNK = 100, 20_000, 50
+COUNT, FULL_COUNT, CHUNK = 50, 20_000, 50
 
 
 def both(fun, *args):

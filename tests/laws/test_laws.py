@@ -68,7 +68,7 @@ def test_batch_is_a_stacked_loop(sample):
             checks.check_batch(sample, dtype)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @select(lambda s: True)
 def test_jit_is_eager_and_traces_once(sample):
     for dtype in sample.dtypes:

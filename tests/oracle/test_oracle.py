@@ -34,7 +34,7 @@ def tables() -> dict[str, list[Case]]:
     return {}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("name", "part", "count"), chunks())
 def test_the_reference_backend_agrees(checker, tables, name: str, part: int, count: int) -> None:
     with knobs.scope(backend="reference"):

@@ -126,7 +126,7 @@ def test_launches_of_several_kernels_have_the_same_bits(monkeypatch):
     real = join.render
     record = lambda joined, ahead=0: made.append(joined) or real(joined, ahead)
     monkeypatch.setattr(assemble, "render_joined", record)
-    planned.planned(lambda x, y: (nn.softmax(x, -1), normal(y)), f32(24, 512), f32(30, 500))
+    planned.planned(lambda x, y: (nn.softmax(x, -1), normal(y)), f32(6, 512), f32(7, 500))
     assert made
     rng = np.random.default_rng(0)
     for joined in made:

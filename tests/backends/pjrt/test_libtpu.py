@@ -44,11 +44,10 @@ def check(rows, machine):
 
 
 def test_a_sample_compiles_and_flops_agree():
-    """A part of all programs, without the largest."""
+    """A part of all programs, without the largest, for one kind of machine."""
     rows = list(ahead_programs.written((0, SAMPLED), with_large=False))
     assert len(rows) >= ahead_programs.COUNT // SAMPLED
-    for machine in DEVICES:
-        assert check(rows, machine) >= 3
+    assert check(rows, next(iter(DEVICES))) >= 3
 
 
 @pytest.mark.full

@@ -18,6 +18,7 @@ from weft.base.lazy import Late
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.trace import state, typeof
 from weft.runtime import policy
+from weft.runtime.array import ArrayImpl
 from weft.runtime.client import NONE, Donated, Told
 from weft.runtime.clients import HostClient, boxed, to_numpy
 from weft.runtime.patterns import OperationPattern, Pattern
@@ -148,7 +149,10 @@ class Cpu(HostClient):
 
     def call_instance(self, instance: Any, leaves: Sequence[Any]) -> list[Any]:
         """The results of an instance of a program in named sizes."""
-        return instance.call(*native.arguments(leaves, [typeof(x) for x in leaves]))  # type: ignore[no-any-return]
+        settled = native.settled
+        return instance.call(  # type: ignore[no-any-return]
+            *[x if type(x) is ArrayImpl else settled(x, typeof(x)) for x in leaves]
+        )
 
     def remember_instance(self, pattern: Pattern, avals: Any, instance: Any) -> None:
         """Let native code answer calls like one by an instance, for arguments of some types."""
