@@ -553,6 +553,15 @@ def test_activations_of_pieces_begin_no_mask(act):
         assert on == str(made())
 
 
+def test_variances_of_too_few_numbers():
+    """They are NaN, as are their gradients; rows of them that ``where`` leaves out have none."""
+    x = jnp.arange(6.0).reshape(2, 3)
+    keep = np.array([[True, True, False], [False] * 3])
+    rows = lambda x: jnp.where(keep.any(1), jnp.var(x, 1, where=keep), 0).sum()
+    np.testing.assert_allclose(weft.grad(rows)(x), [[-0.5, 0.5, 0], [0, 0, 0]])
+    assert np.isnan(weft.grad(lambda x: jnp.var(x[:1], ddof=1))(x[0])[0])
+
+
 @pytest.mark.parametrize("act", PIECES, ids=lambda f: f.__name__)
 def test_masks_go_through_activations_of_pieces(act):
     x = jnp.array([0.0, 1.0, 4.0])

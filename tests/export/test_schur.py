@@ -6,11 +6,12 @@ import pytest
 import weft
 import weft.numpy as jnp
 import weft.scipy.linalg as linalg
-from tests.export.test_c_library import build, called, compiled, native
+from tests.export.test_c_library import called, compiled, native
 from tests.export.test_factorisations import (
     CASES,
     FULL,
     adjoint,
+    check_c_source,
     close,
     drawn,
     hermitian,
@@ -206,16 +207,7 @@ PROGRAMS = {
 @compiled
 @pytest.mark.parametrize("names", [["roots"], pytest.param([*PROGRAMS], marks=FULL)])
 def test_c_source_needs_no_lapack(names, tmp_path):
-    for number, name in enumerate(names):
-        fun, args = PROGRAMS[name]
-        export.to_c(weft.jit(fun), args, tmp_path, name=f"g{number}", target="c")
-    library = build(tmp_path, [f"g{number}" for number in range(len(names))])
-    for number, name in enumerate(names):
-        fun, args = PROGRAMS[name]
-        like = weft.tree.leaves(weft.jit(fun)(*args))
-        found = called(library, f"g{number}", weft.tree.leaves(args), like)
-        for x, expected in zip(found, like, strict=True):
-            np.testing.assert_allclose(x, expected, rtol=1e-3, atol=1e-4, err_msg=name)
+    check_c_source({name: PROGRAMS[name] for name in names}, tmp_path)
 
 
 @native

@@ -199,10 +199,10 @@ class SelectN(Primitive):
 
 
 class Switch(SelectN):
-    """``select_n`` between pieces of one function that are finite everywhere, as those of relu are.
+    """``select_n`` between pieces of one function, as those of relu.
 
-    Cotangents of pieces that weren't taken are zero and stay zero: no mask has to begin here. Masks
-    that come back to it go on.
+    Their derivatives are finite wherever the function is. Cotangents of pieces that weren't taken
+    stay zero there, so no mask begins here. Masks that come back to it go on.
     """
 
     masks, makes_masks = "passed", False

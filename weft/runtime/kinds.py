@@ -67,7 +67,7 @@ class Search:
         return None
 
     def known(self) -> None:
-        """Told that the program has code of its own."""
+        """Note that there is code for exactly this program."""
         with _lock:
             if len(self.kind.exact) < MAX_EXACT:
                 self.walked.consts.clear()
@@ -96,7 +96,7 @@ class Search:
                     continue  # the same program
                 if changing in kind.special:
                     return None
-                served = self._compiled(lambda template=template: template)  # type: ignore[misc]
+                served = self._compiled(lambda template=template: template)  # type: ignore[misc]  # a default
                 if served is None:
                     kind.special.add(changing)
                 return served

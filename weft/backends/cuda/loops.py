@@ -269,9 +269,9 @@ class Collector:
         return found
 
     def parts(self, kernel: Kernel, distinct: bool) -> Parts:
-        """How a kernel is taken apart: columns in the pieces for which the grid needs least time,
-        as nothing else fills its threads while they read rows one after the other, or a warp for
-        each column, which needs fewer barriers."""
+        """The parts of a kernel that take a grid the least time together: columns in short pieces,
+        as a thread waits for one row after the other, or a warp for each column, which saves
+        barriers."""
 
         def clocks(made: Parts) -> float:
             parts = [in_a_loop(p) for p in made.parts]

@@ -50,8 +50,8 @@ TOGETHER = "barrier.cluster.arrive.aligned"
 # is sooner so where a launch says how much memory is shared: matrices of loops, which are written
 # out, and of which LLVM leaves a quarter.
 SOON_TEXT, SOON_DYNAMIC_TEXT = range(1 << 11, 1 << 19), range(1 << 11, 1 << 17)
-# Characters from which on code has another text for first calls, with loops over the elements of a
-# thread, and how long that may be beside the code: writing a text takes time, too.
+# Code of more characters has a second text for first calls, with loops over the elements of a
+# thread, if that is at most this share of its length: writing a text takes time, too.
 COMPACT_TEXT, COMPACT_SHARE = 5 << 10, 0.8
 # Threads of a block that fits even if each of them has the most registers.
 MAX_UNBOUNDED_THREADS = 256

@@ -64,8 +64,8 @@ _MET = ("cluster_arrive", "cluster_wait")
 
 
 def render(joined: Joined, ahead: int = 0, compact: bool = False) -> GpuModule:
-    """The module of a launch, which may prefetch so many arrays for a later one; ``compact``: of
-    few instructions, for first calls."""
+    """The module of a launch; ``ahead`` is how many arrays it may prefetch for a later one.
+    ``compact`` asks for few instructions, for first calls."""
     last = joined.pieces[-1].schedule
     writer = _Writer(joined, compact)
     writer.write(ahead)

@@ -75,8 +75,8 @@ def render_sized(schedule: Schedule) -> tuple[GpuModule, tuple[Size, ...]]:
 def render(
     schedule: Schedule, ahead: int = 0, taken: Taken | None = None, compact: bool = False
 ) -> GpuModule:
-    """The module of a kernel, which may prefetch so many arrays for a later one; ``compact``: of
-    few instructions, for first calls."""
+    """The module of a kernel; ``ahead`` is how many arrays it may prefetch for a later one.
+    ``compact`` asks for few instructions, for first calls."""
     writer = writer_of(schedule, compact)
     writer.write("")
     outside = writer.outside()

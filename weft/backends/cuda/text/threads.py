@@ -97,7 +97,7 @@ def counted(
     f.label(f"{tag}end")
 
 
-# Quotients and roots of a kernel from which on they are calls of functions in compact texts.
+# A compact text with as many quotients and roots, or more, calls functions for them.
 MIN_OUTLINED = 6
 
 
@@ -122,7 +122,7 @@ class Threads(Narrow):
         self.words: dict[str, Module] = {}  # functions that it calls
         self.computed_with, self.turned = _computed_with(self.kernel), _turns(self.kernel)
         self.private = private_rows(schedule.kernel) if schedule.trips else set()
-        self.place: int | str = 0  # which of its own elements of a row a thread is at
+        self.place: int | str = 0  # which of a thread's elements of a row is next
         self.serial: list[str] = []  # lines of the entry block, for what loops count
         self.reduces = {s.symbol: s for s in statements(self.kernel.body) if isinstance(s, Reduce)}
 
@@ -461,7 +461,7 @@ class Threads(Narrow):
         self.axes[axis], self.known, self.place = first, before, place
 
     def _in_turn(self, body: list[Any], axis: str, count: int) -> None:
-        """The same for so many neighbours, by a loop."""
+        """The same for ``count`` neighbours, by a loop."""
         first, before, place = self.axes[axis], self.known, self.place
         self.known = {} if any(isinstance(s, Loop) for s in body) else dict(before)
         self._hoist(body, {axis})
