@@ -7,7 +7,7 @@ import weft
 import weft.numpy as jnp
 from weft import lax
 from weft.base.checking import asked
-from weft.compiler.checks import replay
+from weft.compiler.checks import rounds
 from weft.compiler.checks.instrument import flat, telling
 from weft.core.jaxpr import jaxpr_as_fun
 
@@ -149,7 +149,7 @@ def test_arrays_keep_their_elements_apart():
 
 def test_calls_with_missing_values_replay_no_rounds(monkeypatch):
     """Observations that are NaN, as in filters with missing data."""
-    monkeypatch.setattr(replay, "MAX_REPLAYED", 0)
+    monkeypatch.setattr(rounds, "MAX_REPLAYED", 0)
 
     def f(ys):
         step = lambda m, y: (jnp.where(jnp.isnan(y), m, 0.9 * m + 0.1 * y), m + y)

@@ -53,11 +53,23 @@ def flat(closed: ClosedJaxpr) -> ClosedJaxpr:
 class Flow:
     """A flat program, and what becomes of its values.
 
-    Of results that are ``unread``, those who use them discard bad elements.
+    Of results that are ``unread``, those who use them discard bad elements. Those that are
+    ``carried`` are unread, but the next round of a loop takes some of their elements, or the user
+    of the loop does. If ``strict``, bad elements count that go into loops and branches.
     """
 
-    def __init__(self, jaxpr: Jaxpr, unread: Collection[Any] = ()) -> None:
+    def __init__(
+        self,
+        jaxpr: Jaxpr,
+        unread: Collection[Any] = (),
+        carried: Collection[Any] = (),
+        strict: bool = False,
+    ) -> None:
         self.jaxpr = jaxpr
+        self.carried = carried
+        self.strict = strict
+        self._inside: dict[Any, Any] = {}
+        self._passed_on: set[Any] | None = None
         self.producer: dict[Any, Any] = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
         self.results = {x for x in jaxpr.outvars if type(x) is not Literal and x not in unread}
         self.users: dict[Any, list[tuple[Any, int]]] = {}
@@ -145,20 +157,49 @@ class Flow:
         use = self._use(v, eqn, place)
         if isinstance(use, list):
             return any(r in counting for r in use)
-        if use == "lost" and eqn.primitive.nodes:
+        if use == "lost" and eqn.primitive.nodes and not self.strict:
             inner = _operand_inside(eqn, place)
             if inner is not None:
-                flags = [r not in counting for r in eqn.outvars]
-                flows = [Flow(p.jaxpr, unread_inside(eqn, p.jaxpr, flags)) for p, _ in inner]
-                return any(
-                    flow.jaxpr.invars[i] in flow.counting
-                    for flow, (_, i) in zip(flows, inner, strict=True)
-                )
+                flags = tuple([r not in counting for r in eqn.outvars])
+                return any(self._counts_inside(eqn, p, flags, i) for p, i in inner)
         return use == "lost"
+
+    def _counts_inside(
+        self, eqn: Any, closed: ClosedJaxpr, flags: tuple[bool, ...], place: int
+    ) -> bool:
+        """Whether a bad operand of a program in a loop or branch counts there, or in a later
+        round."""
+        key = (id(eqn), id(closed), flags)
+        if key not in self._inside:
+            jaxpr = closed.jaxpr
+            unread, _ = unread_inside(eqn, jaxpr, flags)
+            late = late_results(eqn, jaxpr, unread, flags)
+            self._inside[key] = Flow(jaxpr, [x for x in unread if x not in late])
+        flow = self._inside[key]
+        return flow.jaxpr.invars[place] in flow.counting
+
+    def discards(self, v: Any) -> bool:
+        """Whether nobody takes bad elements of a value: no result, nor the next round of a loop."""
+        if v not in self.guarded:
+            return False
+        return v not in self.passed_on()
+
+    def passed_on(self) -> set[Any]:
+        """The values that results are computed from which are carried."""
+        if self._passed_on is None:
+            self._passed_on = set(self.carried)
+            for eqn in reversed(self.jaxpr.eqns) if self.carried else ():
+                if any(r in self._passed_on for r in eqn.outvars):
+                    self._passed_on.update(x for x in eqn.invars if type(x) is not Literal)
+        return self._passed_on
 
     def unread(self, eqn: Any) -> list[bool]:
         """Of the results of a loop or branch, which have bad elements that don't count."""
         return [is_inexact(v.aval) and v not in self.counting for v in eqn.outvars]
+
+    def carries(self, eqn: Any) -> list[bool]:
+        """Of the results of a loop or branch, from which carried ones are computed."""
+        return [v in self.passed_on() for v in eqn.outvars]
 
     def _use(self, v: Any, eqn: Any, place: int) -> Any:
         """What a use makes of a NaN: the results that have it too, ``guarded`` or ``lost``."""
@@ -225,7 +266,7 @@ class Flow:
         return self._live[v]
 
     def _needed(self, v: Any) -> list[list[Taken]] | None:
-        if v in self.results:
+        if v in self.results or v in self.carried:
             return None
         found: list[list[Taken]] = []
         for eqn, place in self.users.get(v, ()):
@@ -301,53 +342,78 @@ def _through(eqn: Any, place: int, alternatives: list[list[Taken]]) -> list[list
 
 
 def _operand_inside(eqn: Any, place: int) -> list[tuple[ClosedJaxpr, int]] | None:
-    """Where an operand of a loop or branch is in its programs, if it is the same in all rounds or
-    a part of it in each; None for others."""
+    """Where an operand of a loop or branch is in its programs; None where that isn't known."""
     name, params = eqn.primitive.name, eqn.params
     if name == "scan":
-        consts, carry = params["num_consts"], params["num_carry"]
-        return None if consts <= place < consts + carry else [(flat(params["jaxpr"]), place)]
+        # without rounds, what it carries is its result
+        return [(flat(params["jaxpr"]), place)] if params["length"] else None
     if name == "cond" and place:
         return [(flat(branch), place - 1) for branch in params["branches"]]
     return None
 
 
-def unread_inside(eqn: Any, jaxpr: Jaxpr, unread: Sequence[bool]) -> set[Any]:
+def unread_inside(
+    eqn: Any,
+    jaxpr: Jaxpr,
+    unread: Sequence[bool],
+    carries: Sequence[bool] = (),
+    strict: bool = False,
+) -> tuple[set[Any], set[Any]]:
     """The results of a program in a loop or branch whose bad elements don't count, where they
-    don't count for some results of the loop or branch.
+    don't count for some results of the loop or branch; and those of them that are carried, or
+    make results of the loop or branch that are.
 
-    A bad element of a carry goes round. The next iteration takes it for one that was passed in, so
-    it counts if anything that counts is computed from it, also behind a choice.
+    A bad element of a carry goes round. It counts if it makes an element bad that counts in the
+    next round. Where that round discards it, it doesn't. If ``strict``, it counts if anything that
+    counts is computed from it, also behind a choice.
     """
     params = eqn.params
     first, carried = params.get("num_consts", 0), params.get("num_carry", 0)
-    counting: set[int] = set()
+    asked: set[int] = set()
     if "body_jaxpr" in params:
         if len(jaxpr.outvars) != len(unread):
-            return set()  # the predicate
+            return set(), set()  # the predicate
         first, carried = params["body_nconsts"], len(unread)
-        counting = _asked(params["cond_jaxpr"], params["cond_nconsts"])
+        asked = _asked(params["cond_jaxpr"], params["cond_nconsts"])
     elif "num_carry" not in params and eqn.primitive.nodes not in ("branch", "again"):
-        return set()
-    pairs = list(zip(jaxpr.outvars, unread, strict=True))
+        return set(), set()
+    results, own = jaxpr.outvars, jaxpr.invars[first : first + carried]
+    wanted = {i for i, no in enumerate(unread) if not no}
+    needed = wanted | {i for i, yes in enumerate(carries) if yes}
 
-    def besides(carry: Collection[int]) -> set[Any]:
-        read = {
-            x
-            for i, (x, no) in enumerate(pairs)
-            if type(x) is not Literal and (not no or i in carry)
-        }
-        return {x for x, _ in pairs if type(x) is not Literal and x not in read}
+    def besides(read: Collection[int]) -> set[Any]:
+        kept = {x for i, x in enumerate(results) if type(x) is not Literal and i in read}
+        return {x for x in results if type(x) is not Literal and x not in kept}
 
-    while any(unread[:carried]):
-        unread_now = besides(counting)
-        flow, read = Flow(jaxpr, unread_now), _read(jaxpr, unread_now)
-        own = jaxpr.invars[first : first + carried]
-        more = {i for i, v in enumerate(own) if v in flow.counting or v in read}
-        if more <= counting:
-            break
-        counting |= more
-    return besides(counting)
+    def closure(known: set[int], reads: bool) -> set[int]:
+        """The parts of a carry that count: those known, and what their next round takes."""
+        while True:
+            rest = besides(known | (needed if reads else wanted))
+            counting = Flow(jaxpr, rest).counting
+            read = _read(jaxpr, rest) if reads else ()
+            more = known | {i for i, v in enumerate(own) if v in counting or v in read}
+            if more == known:
+                return known
+            known = more
+
+    kept = besides(needed | closure(asked, True))
+    if strict:
+        return kept, set()
+    if not carried:
+        return besides(wanted), besides(wanted) - kept
+    # integers count as they did, and so do results that aren't carried
+    rest = {i for i in wanted if i >= carried or not is_inexact(results[i].aval)}
+    free = besides(rest | closure(asked, False))
+    return free, free - kept
+
+
+def late_results(
+    eqn: Any, jaxpr: Jaxpr, unread: Collection[Any], flags: Sequence[bool]
+) -> set[Any]:
+    """The results of a loop's body whose last values count, though those of other rounds don't."""
+    pairs = zip(jaxpr.outvars, flags, strict=False)
+    found = {x for x, no in pairs if not no and type(x) is not Literal and x in unread}
+    return found if eqn.primitive.nodes == "loop" else set()
 
 
 def _read(jaxpr: Jaxpr, unread: Collection[Any]) -> set[Any]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.base.checking import Kinds
 from weft.compiler.checks import early, predicates
-from weft.compiler.checks.flow import Flow, flat, is_closed, unread_inside
+from weft.compiler.checks.flow import Flow, flat, is_closed, late_results, unread_inside
 from weft.compiler.checks.origins import Origins
 from weft.compiler.checks.replay import Culprit, Second
 from weft.compiler.checks.sites import Around, Site, is_integer
@@ -89,7 +89,9 @@ class _Writer:
         self.second = second
         self.sites: list[Site] = []
         self.ends_early = False  # whether a loop in it may
-        self.unread: list[bool] = []  # of a loop or branch, results whose bad elements don't count
+        # of a loop or branch, results whose bad elements don't count, and those that go on to
+        # the next round of a loop around it
+        self.unread: tuple[list[bool], list[bool]] = ([], [])
         self.before: Any = None  # where a loop has ended early, the failure that did it
 
     def site(self, site: Site) -> int:
@@ -123,16 +125,17 @@ class _Writer:
         consts: Sequence[Any],
         args: Sequence[Any],
         unread: Collection[Any] = (),
+        carried: Collection[Any] = (),
     ) -> tuple[list[Any], tuple[Any, ...]]:
         """The results of a program inside another, and its first failure; bad elements of results
-        that are ``unread`` are none."""
+        that are ``unread`` are none, or are looked at in the next round if they are ``carried``."""
         env = _environment(jaxpr, consts, args)
         failures: list[tuple[Any, tuple[Any, ...]]] = []
 
         def found(eqn: Any, failed: Any, failure: Any, live: Any = None) -> None:
             failures.append((failed, failure))
 
-        self.equations(Flow(jaxpr, unread), env, found)
+        self.equations(Flow(jaxpr, unread, carried, self.second), env, found)
         first = (_SCALAR(0),)
         for failed, failure in reversed(failures):
             if self.ends_early:  # what ends a loop comes before others
@@ -154,8 +157,8 @@ class _Writer:
         try:
             for eqn in flow.jaxpr.eqns:
                 state.source = eqn.source_info
-                within = self.nested(flow, eqn, env, found)  # its results are looked at there
-                if not within:
+                within = self.nested(flow, eqn, env, found)
+                if within is None:
                     self.plain(eqn, env)
                     if made is not None:
                         made.follow(eqn)
@@ -168,7 +171,9 @@ class _Writer:
                     else:
                         later.append((named, failed, alternatives, number))
                 for v in eqn.outvars:
-                    if v in flow.looked_at and not within and (self.kinds.nan or self.kinds.inf):
+                    if within is not None and v not in within:
+                        continue  # it is looked at there
+                    if v in flow.looked_at and (self.kinds.nan or self.kinds.inf):
                         if made is None:
                             failed = predicates.any_of(predicates.bad(env[v], self.kinds))
                         elif (failed := made.failed(v)) is None:
@@ -204,7 +209,7 @@ class _Writer:
             live, divisor = flow.live(eqn.outvars[0]), eqn.invars[1]
             if live is None and type(divisor) is Var:  # all copies of an element are zero, or none
                 operands = [*operands[:-1], env[flow.source(divisor)]]
-            guarded = live is None and eqn.outvars[0] in flow.guarded
+            guarded = live is None and flow.discards(eqn.outvars[0])
             failed = predicates.zero_divisor(eqn, operands, live is not None)
             if not guarded and failed is not None:
                 made.append(("division", failed, live))
@@ -216,27 +221,38 @@ class _Writer:
 
     # --- loops and branches -----------------------------------------------------------------------
 
-    def nested(self, flow: Flow, eqn: Any, env: dict[Any, Any], found: Any) -> bool:
-        """Bind an equation that carries programs, with checks in them; False for others."""
+    def nested(self, flow: Flow, eqn: Any, env: dict[Any, Any], found: Any) -> set[Any] | None:
+        """Bind an equation that carries programs, with checks in them, and give those of its
+        results that are to be looked at behind it; None for others."""
         rules = {
             "scan": self.scan, "while": self.loop, "cond": self.branches, "remat2": self.again
         }  # fmt: skip
         rule = rules.get(eqn.primitive.name)
         if rule is None:
-            return False
+            return None
         count, around = len(self.sites), self.unread
-        self.unread = flow.unread(eqn)
+        self.unread = (flow.unread(eqn), flow.carries(eqn))
         outs, failure = rule(eqn, [_value(env, x) for x in eqn.invars])
         self.unread = around
         if failure is None:
             del self.sites[count:]
-            return False
+            return None
         env.update(zip(eqn.outvars, outs, strict=True))
         found(eqn, predicates.differs(failure[0], 0), failure)
         if self.ends_early:  # the loops that follow need not begin
             before = _SCALAR(0) if self.before is None else self.before
             self.before = predicates.least(before, failure[0])
-        return True
+        return self.late(eqn, flow.unread(eqn))
+
+    def late(self, eqn: Any, flags: Sequence[bool]) -> set[Any]:
+        """The results of a loop that its rounds don't look at."""
+        closed = eqn.params.get("jaxpr", eqn.params.get("body_jaxpr"))
+        if self.second or eqn.primitive.nodes != "loop":
+            return set()
+        jaxpr = flat(closed).jaxpr
+        late = late_results(eqn, jaxpr, unread_inside(eqn, jaxpr, flags)[0], flags)
+        pairs = zip(jaxpr.outvars, eqn.outvars, strict=True)
+        return {v for x, v in pairs if type(x) is not Literal and x in late}
 
     def body(
         self, eqn: Any, closed: ClosedJaxpr, args: Any, before: Any, asks: bool = False
@@ -246,8 +262,8 @@ class _Writer:
         inner = flat(closed)
         begin = len(self.sites)
         around, self.before = self.before, before
-        unread = unread_inside(eqn, inner.jaxpr, self.unread)
-        outs, failure = self.region(inner.jaxpr, inner.consts, args, unread)
+        unread, carried = unread_inside(eqn, inner.jaxpr, *self.unread, self.second)
+        outs, failure = self.region(inner.jaxpr, inner.consts, args, unread, carried)
         self.before = around
         self.enclose(begin, Around(eqn, inner, asks))
         return outs, failure
@@ -385,8 +401,8 @@ class _Writer:
 
         def look(*args: Any) -> list[Any]:
             nonlocal failure
-            unread = unread_inside(eqn, inner.jaxpr, self.unread)
-            failure = self.region(inner.jaxpr, inner.consts, args, unread)[1]
+            unread, carried = unread_inside(eqn, inner.jaxpr, *self.unread, self.second)
+            failure = self.region(inner.jaxpr, inner.consts, args, unread, carried)[1]
             return []
 
         around, self.before = self.before, None

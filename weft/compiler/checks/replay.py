@@ -17,16 +17,15 @@ from weft.base.checking import Kinds
 from weft.base.record import Record
 from weft.compiler.checks.look import look_p
 from weft.compiler.checks.predicates import bounds, in_floats, index_axes
-from weft.compiler.checks.search import Fault, Search, at, operands, sign_of, value_of
+from weft.compiler.checks.rounds import Frame, Unreachable, blamed, entered, evaluated
+from weft.compiler.checks.search import Fault, at, operands, sign_of, value_of
 from weft.compiler.checks.sites import Around, Site, is_inexact, is_integer
 from weft.core import hooks
 from weft.core.avals import ShapedArray
-from weft.core.interpret import constant_value, has_data, run, run_primitive
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+from weft.core.interpret import run_primitive
+from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, Var
 from weft.core.trace import state
 
-# Equations of a loop that are run again, at most: NumPy takes some microseconds for each.
-MAX_REPLAYED = 2_000_000
 _ADVICE = {
     "nan": "Guard the operand, as in `jnp.where(ok, {name}(jnp.where(ok, x, 1)), 0)`, or print it"
     " there with `weft.debug.print`.",
@@ -141,14 +140,12 @@ class Culprit:
         with np.errstate(all="ignore"):
             try:
                 env = dict(zip(self.given, given, strict=True))
-                env, eqns = _entered(site, rounds, env, self.eqns)
-                return self.found(site, rounds, env, eqns)
-            except (_Unreachable, KeyError):
+                return self.found(site, rounds, entered(site, rounds, env, self.eqns))
+            except (Unreachable, KeyError):
                 return self.unseen(site, rounds)
 
-    def found(
-        self, site: Site, rounds: list[int], env: dict[Any, Any], eqns: Sequence[Any]
-    ) -> Exception | None:
+    def found(self, site: Site, rounds: list[int], frames: list[Frame]) -> Exception | None:
+        env, eqns = frames[-1].env, frames[-1].eqns
         if site.kind != "value":
             told = _TOLD[site.kind](site.eqn, env, _live(site, env, eqns), site.zeros)
             if told is None:
@@ -157,12 +154,17 @@ class Culprit:
         bad = self.kinds.is_bad(env[site.variable])
         if not bad.any():
             return self.unseen(site, rounds)
-        fault = Search(self.kinds, env, eqns).blame(site.variable, bad)
-        if fault is None:
+        found = blamed(self.kinds, frames, site.variable, bad)
+        if found is None:
             return None
+        fault, frames = found
+        env, eqns = frames[-1].env, frames[-1].eqns
         error = self.within(fault, env)
         if error is not None:
             return error
+        inner = [(frame.around, frame.number) for frame in frames if frame.around is not None]
+        rounds = [number for around, number in inner if around.eqn.primitive.nodes == "loop"]
+        site = Site("value", fault.eqn, None, tuple([around for around, _ in inner]))
         return self.made(fault.kind, fault.told, fault.eqn, site, rounds, fault.origin(env, eqns))
 
     def unseen(self, site: Site, rounds: list[int]) -> Exception:
@@ -237,111 +239,7 @@ def _result_type(eqn: Any) -> str:
     return eqn.outvars[0].aval.dtype.name
 
 
-# --- running again --------------------------------------------------------------------------------
-
-
-class _Unreachable(Exception):
-    """The equation isn't among those that can be run again."""
-
-
-def _evaluated(eqns: Sequence[Any], env: dict[Any, Any], last: Any, within: bool) -> dict[Any, Any]:
-    """The values of variables up to an equation: before it, or after it if that is ``within``."""
-    for eqn in eqns:
-        is_last = eqn.outvars is last.outvars  # a loop may stand there in another form
-        if is_last and not within:
-            break
-        if eqn.effects:
-            if eqn.outvars:
-                raise _Unreachable  # it must not happen twice
-            continue
-        values = [value_of(env, x) for x in eqn.invars]
-        primitive = eqn.primitive
-        if primitive.multiple_results:
-            avals = [v.aval for v in eqn.outvars]
-            results = run_primitive(primitive, avals, values, eqn.params)
-            env.update(zip(eqn.outvars, results, strict=True))
-        else:
-            aval = eqn.outvars[0].aval
-            env[eqn.outvars[0]] = run_primitive(primitive, aval, values, eqn.params)
-        if is_last:
-            break
-    return env
-
-
-def _entered(
-    site: Site, rounds: Sequence[int], env: dict[Any, Any], eqns: Sequence[Any]
-) -> tuple[dict[Any, Any], Sequence[Any]]:
-    """The values of the program in which a check stands, in the rounds in which it failed."""
-    numbers = list(rounds)
-    for eqn, body, asks, batch in site.path:
-        env = _evaluated(eqns, env, eqn, False)
-        values = [value_of(env, x) for x in eqn.invars]
-        name = eqn.primitive.name
-        if name == "scan":
-            args = _scanned(eqn.params, body, values, numbers.pop(0))
-        elif batch is not None:
-            args = _of_element(batch, values, numbers.pop(0))
-        elif name == "while":
-            args = _repeated(eqn.params, asks, values, numbers.pop(0))
-        else:
-            args = values[1:] if name == "cond" else values
-        jaxpr = body.jaxpr
-        env = dict(zip(jaxpr.constvars, _constants(body), strict=True))
-        env.update(zip(jaxpr.invars, args, strict=True))
-        eqns = jaxpr.eqns
-    return _evaluated(eqns, env, site.eqn, True), eqns
-
-
-def _quiet(closed: ClosedJaxpr, number: int) -> Jaxpr:
-    """A loop's body without what it shows, to be run so many times again."""
-    jaxpr = closed.jaxpr
-    eqns = [eqn for eqn in jaxpr.eqns if not eqn.effects or eqn.outvars]
-    if any(eqn.effects for eqn in eqns) or number * len(eqns) > MAX_REPLAYED:
-        raise _Unreachable
-    return jaxpr.replace(eqns=eqns)
-
-
-def _constants(closed: ClosedJaxpr) -> list[Any]:
-    pairs = zip(closed.consts, closed.jaxpr.constvars, strict=True)
-    return [constant_value(c, v.aval) if has_data(v.aval) else c for c, v in pairs]
-
-
-def _scanned(params: Any, body: ClosedJaxpr, values: list[Any], number: int) -> list[Any]:
-    """The arguments of one round of a scan."""
-    n_consts, n_carry = params["num_consts"], params["num_carry"]
-    consts, carry = values[:n_consts], values[n_consts : n_consts + n_carry]
-    xs, held, jaxpr = values[n_consts + n_carry :], _constants(body), _quiet(body, number)
-    last = params["length"] - 1
-    for i in range(number):
-        at = last - i if params["reverse"] else i
-        carry = run(jaxpr, held, [*consts, *carry, *[x[at] for x in xs]])[:n_carry]
-    at = last - number if params["reverse"] else number
-    return [*consts, *carry, *[x[at] for x in xs]]
-
-
-def _of_element(batch: Any, values: list[Any], number: int) -> list[Any]:
-    """The operands of the loop of one element of a batch."""
-    index = np.unravel_index(number, batch.sizes)
-    dims = [*batch.cond_dims, *batch.body_dims]
-    carried = [tuple([0] * len(index))] * (len(values) - len(dims))
-    found = []
-    for x, axes in zip(values, [*dims, *carried], strict=True):
-        for i, axis in zip(index, axes, strict=True):
-            x = x if axis is None else np.take(x, i, axis)
-        found.append(x)
-    return found
-
-
-def _repeated(params: Any, asks: bool, values: list[Any], number: int) -> list[Any]:
-    """The arguments of one round of a loop of unknown length, or of its predicate if that
-    ``asks``."""
-    body = params["body_jaxpr"]
-    n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
-    consts, carry = values[n_cond : n_cond + n_body], values[n_cond + n_body :]
-    held, jaxpr = _constants(body), _quiet(body, number)
-    for _ in range(number):
-        carry = run(jaxpr, held, [*consts, *carry])
-    return [*(values[:n_cond] if asks else consts), *carry]
+# --- what failed ---------------------------------------------------------------------------------
 
 
 def _live(site: Site, env: dict[Any, Any], eqns: Sequence[Any]) -> Any:
@@ -353,7 +251,7 @@ def _live(site: Site, env: dict[Any, Any], eqns: Sequence[Any]) -> Any:
         if wanted <= env.keys():
             break
         if not any(v in env for v in eqn.outvars) and not eqn.effects:
-            _evaluated([eqn], env, eqn, True)
+            evaluated([eqn], env, eqn, True)
     shape = site.eqn.outvars[0].aval.shape
     live = np.zeros(shape, bool)
     for several in site.live:
@@ -520,7 +418,7 @@ def check_operation(
             raise culprit.made(kind, found, eqn, Site(kind, eqn, None), ())
     for v in outs if kinds.nan or kinds.inf else ():
         if is_inexact(v.aval):
-            error = culprit.found(Site("value", eqn, v), [], env, [eqn])
+            error = culprit.found(Site("value", eqn, v), [], [Frame(None, 0, env, [eqn])])
             if error is not None and kinds.is_bad(env[v]).any():
                 raise error
 

@@ -33,6 +33,7 @@ class Fault(Record):
     element: tuple[int, ...]
     kind: str  # nan or inf
     told: str
+    variable: Any = None
 
     def origin(self, env: dict[Any, Any], eqns: Sequence[Any]) -> Fault | None:
         """What made the infinity that a NaN was made of, if an operation there has."""
@@ -60,6 +61,7 @@ class Search:
         self.env = env
         self.producer = {v: eqn for eqn in eqns for v in eqn.outvars}
         self.seen: set[Any] = set()
+        self.given: list[tuple[Any, np.ndarray]] = []  # variables that were, and their bad elements
 
     def blame(self, v: Any, mask: np.ndarray) -> Fault | None:
         """The equation that made a bad element; None if it was given."""
@@ -67,7 +69,10 @@ class Search:
         while pending:
             v, mask = pending.pop()
             eqn = None if type(v) is Literal else self.producer.get(v)
-            if eqn is None or (v in self.seen and eqn.primitive.form != "map"):
+            if eqn is None:
+                self.given += [] if type(v) is Literal else [(v, mask)]
+                continue
+            if v in self.seen and eqn.primitive.form != "map":
                 continue
             self.seen.add(v)
             made, before = self.made(eqn, v, mask)
@@ -75,7 +80,8 @@ class Search:
                 index = tuple(int(i) for i in np.argwhere(made)[0])
                 kind = "inf" if np.isinf(np.asarray(self.env[v])[index]) else "nan"
                 told = f"{eqn.primitive.name} made {kind}{at(index)}"
-                return Fault(eqn, index, kind, f"{told}: {operands(eqn, self.env, index)}")
+                told = f"{told}: {operands(eqn, self.env, index)}"
+                return Fault(eqn, index, kind, told, v)
             pending += before
         return None
 
