@@ -255,3 +255,4 @@ def install(monkeypatch, functions=Functions):
     monkeypatch.setattr(libraries, "library", lambda name: own)
     monkeypatch.setattr(libraries, "has", lambda name: True)
     monkeypatch.setattr(libraries, "handle", lambda name, create: None)
+    monkeypatch.setattr(libraries, "begin", lambda name, create: None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import glob
 import os
+from collections.abc import Callable
 from typing import Any
 
 from weft.backends.cuda import driver
@@ -66,11 +67,71 @@ def created(name: str, create: str, *given: Any) -> ctypes.c_void_p:
     return found
 
 
+# --- what takes long to make ----------------------------------------------------------------------
+
+
+class Begun:
+    """What a thread makes beside the rest of a compilation: a call waits for it."""
+
+    def __init__(self, make: Callable[[], Any], wait: Callable[[], Any]) -> None:
+        self._make, self._wait = make, wait
+        self._found: Any = None
+
+    def __call__(self) -> Any:
+        if self._found is None:
+            try:
+                self._found = self._wait()
+            except Exception:  # there may be memory by now; an error is raised in this thread
+                self._found = self._make()
+        return self._found
+
+
+@lru(16)
+def _starter(name: str) -> Any:
+    """A thread that makes what a library needs, one after the other."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(1, f"weft starts {name}")
+
+
+def beside(name: str, make: Callable[[], Any]) -> Begun:
+    """Have a library's thread make something for the GPU in use."""
+    device = driver.in_use()
+    if device is None:
+        return Begun(make, make)
+
+    def made() -> Any:
+        device.use()
+        return make()
+
+    try:
+        return Begun(make, _starter(name).submit(made).result)
+    except RuntimeError:  # the process ends
+        return Begun(make, make)
+
+
+# Handles that are made or begun, by GPU, library and function.
+_handles: dict[Any, Callable[[], Any]] = {}
+
+
+def begin(name: str, create: str) -> None:
+    """Begin to make a library's handle, which takes tens of milliseconds the first time."""
+    device = driver.in_use()
+    if device is not None and (key := (device.number, name, create)) not in _handles:
+        _handles[key] = beside(name, lambda: created(name, create))
+
+
 @driver.per_device(16)
 def handle(name: str, create: str) -> ctypes.c_void_p:
     """A library's handle, made by one of its functions."""
-    driver.device().use()
-    return created(name, create)
+    device = driver.device()
+    device.use()
+    key = (device.number, name, create)
+    if key in _handles:
+        return _handles[key]()  # type: ignore[no-any-return]
+    found = created(name, create)
+    _handles[key] = lambda: found
+    return found
 
 
 @driver.per_device(1)

@@ -33,8 +33,12 @@ _FORWARD, _INVERSE = -1, 1
 
 
 @per_device(128)
-def _plan(lengths: tuple[int, ...], kind: int, batch: int) -> Any:
-    """A plan for contiguous arrays."""
+def _plan(lengths: tuple[int, ...], kind: int, batch: int) -> libraries.Begun:
+    """A plan for contiguous arrays, which is made while the program is compiled."""
+    return libraries.beside("cufft", lambda: _made(lengths, kind, batch))
+
+
+def _made(lengths: tuple[int, ...], kind: int, batch: int) -> Any:
     found = ctypes.c_int()
     numbers = (ctypes.c_int * len(lengths))(*lengths)
     plan = libraries.library("cufft").cufftPlanMany
@@ -44,13 +48,14 @@ def _plan(lengths: tuple[int, ...], kind: int, batch: int) -> Any:
     return found
 
 
-def _runner(name: str, plan: Any, direction: int | None) -> Any:
+def _runner(name: str, plan: libraries.Begun, direction: int | None) -> Any:
     library = libraries.library("cufft")
 
     def run(stream: Any, source: int, target: int) -> None:
-        libraries.check(library.cufftSetStream(plan, stream), "cufftSetStream")
+        own = plan()
+        libraries.check(library.cufftSetStream(own, stream), "cufftSetStream")
         more = () if direction is None else (direction,)
-        libraries.check(getattr(library, name)(plan, _PTR(source), _PTR(target), *more), name)
+        libraries.check(getattr(library, name)(own, _PTR(source), _PTR(target), *more), name)
 
     return run
 

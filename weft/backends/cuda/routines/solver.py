@@ -88,7 +88,8 @@ def calls(
 ) -> Library:
     """A call of a function of a library for each of some matrices, with what ``arguments`` gives
     for a matrix's number and the addresses of the places."""
-    _, set_stream = _OF[of]
+    create, set_stream = _OF[of]
+    libraries.begin(of, create)
 
     def run(stream: Any, *found: int) -> None:
         library, own = handle(of)
@@ -212,15 +213,16 @@ def _factor(count: int, n: int, dtype: np.dtype) -> Kernel:
 
 def _lu(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
     (x,) = ins
-    letter = letter_of(x)
+    count, (m, n), size = prod(x.shape[:-2]), x.shape[-2:], x.dtype.itemsize
+    stacked = count > 1 and m == n <= BATCHED_SIZE and libraries.has("cublas")
+    letter = letter_of(x, "cublas" if stacked else "cusolver")
     if letter is None:
         return None
-    count, (m, n), size = prod(x.shape[:-2]), x.shape[-2:], x.dtype.itemsize
     least = min(m, n)
     room, steps = Scratch(), list[Any]()
     columns = turned(room, x, given(0), steps)
     info, swaps = room.new(4 * count), room.new(4 * count * least)
-    if count > 1 and m == n <= BATCHED_SIZE and libraries.has("cublas"):
+    if stacked:
         table = table_of(room, columns, count, n * n * size, steps)
         name = f"cublas{letter}getrfBatched"
 
