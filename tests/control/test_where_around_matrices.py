@@ -107,3 +107,61 @@ def test_a_nan_that_is_taken_stays():
             found = np.asarray(weft.grad(kept)(given))
         assert np.isfinite(found[:2]).all()
         assert np.isnan(found[2]).any() == (f is jnp.linalg.cholesky)
+
+
+def _normed(x):
+    return x / jnp.linalg.norm(x, axis=-1, keepdims=True)
+
+
+# a choice for each element, whose rows nobody has named
+ELEMENTS = {
+    "spectra of rows": lambda x: jnp.fft.fft(_normed(x)).real,
+    "spectra in a loop": lambda x: lax.map(lambda r: jnp.fft.fft(_normed(r)).real, x),
+    "spectra in a scan": lambda x: lax.scan(
+        lambda c, r: (c + 1, jnp.fft.rfft(_normed(r)).real), 0.0, x
+    )[1],
+    "columns of solve_triangular": lambda x: linalg.solve_triangular(
+        np.tril(np.ones((3, 3))), _normed(x).T, lower=True
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_choices_of_elements(name):
+    """One of three vectors is zero, so all elements made of it are NaN, and each is left out."""
+    f = ELEMENTS[name]
+    good = GENERAL[0]
+    given = np.where(OK[:, None], good, 0.0)
+    direction = np.where(OK[:, None], weights(3, 3), 0)
+
+    def total(x):
+        y = f(x)
+        return (jnp.where(jnp.isfinite(y), y, 0.0) * weights(*y.shape)).sum()
+
+    def twice(x):
+        return weft.grad(lambda x: (weft.grad(total)(x) * direction).sum())(x)
+
+    with weft.enable_x64(True):
+        for derivative in (weft.grad(total), twice):
+            want = np.where(OK[:, None], derivative(good), 0)
+            np.testing.assert_allclose(derivative(given), want, rtol=1e-7, atol=1e-8)
+
+
+def test_a_loop_of_products_at_the_end_of_a_gradient():
+    """What enters the loop is an argument: nothing behind it asks for the mask."""
+
+    def powers(x):
+        return lax.scan(lambda m, _: (m @ m / 4, None), x, length=3)[0]
+
+    def total(x):
+        return (jnp.where(OK[:, None, None], weft.vmap(powers)(x), 0.0) * weights(3, 3)).sum()
+
+    def twice(x):
+        direction = np.where(OK[:, None, None], weights(3, 3, 3), 0)
+        return weft.grad(lambda x: (weft.grad(total)(x) * direction).sum())(x)
+
+    with weft.enable_x64(True):
+        for derivative in (weft.grad(total), twice):
+            found = derivative(np.where(OK[:, None, None], GENERAL, np.nan))
+            want = np.where(OK[:, None, None], derivative(GENERAL), 0)
+            np.testing.assert_allclose(found, want, rtol=1e-7, atol=1e-8)

@@ -401,7 +401,7 @@ def _around_loop(
     results = examples.of_loop(primitive, params)
     found = list(outs)
     for i, (x, out) in enumerate(zip(operands, outs, strict=True)):
-        if not is_undef(x) or not x.masked or out is None or type(out) is Zero:
+        if not is_undef(x) or out is None or type(out) is Zero:
             continue
         shape = x.aval.shape
         live = None if results is None else _of_loop(i, shape, incoming, results)
@@ -454,13 +454,14 @@ def _examples(
     factors = primitive.factors(avals, [avals[0].update(shape=tuple(shape), sharding=None)], params)
     if factors is None:
         return {}
+    # what meets a product's known operand makes NaN of its zeros; an example's mends itself
+    product, pairs = primitive.masks == "product", zip(operands, factors.ins, strict=True)
+    met = [dims for x, dims in pairs if product or is_undef(x)]
     axes = [
         axis
         for axis, labels in enumerate(factors.outs[0])
-        if len(labels) == 1 and all(labels in dims for dims in factors.ins)
+        if len(labels) == 1 and all(labels in dims for dims in met)
     ]
-    if not axes and not live.repaired:
-        return {}
     return _aligned(primitive, operands, params, _any_along(live, axes), shape)
 
 
