@@ -7,6 +7,8 @@ import weft
 import weft.debug
 import weft.numpy as jnp
 from weft import errors, lax
+from weft.compiler.expand import _staged
+from weft.core.jaxpr import ClosedJaxpr
 from weft.core.verify import check_jaxpr
 from weft.transforms.dce import dce_jaxpr
 
@@ -337,3 +339,36 @@ def test_carry_errors_name_the_component():
     assert "body at" in text and "test_scan.py" in text
     with pytest.raises(TypeError, match="tree structure"):
         lax.scan(lambda c, x: ((c, c), x), 1.0, H)
+
+
+def _counted(x, n):
+    return (x + 1.5 * n, n + 1), None
+
+
+UNROLLED = {
+    "one array": (lambda x: (jnp.roll(x, 1) * 2, None), (XS,)),
+    "pair": (lambda s: ((s[0] + s[1], s[0] - 0.5), None), ((XS, XS + 1),)),
+    "counter": (lambda s: _counted(*s), ((XS, np.float32(0)),)),
+    "closure": (lambda x: (jnp.where(x > XS, x, W @ H), None), (XS,)),
+    "half": (lambda x: (x * jnp.float16(3), None), (XS.astype(np.float16),)),
+}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("name", UNROLLED)
+def test_steps_by_renaming_are_those_that_staging_gives(name, reverse):
+    step, init = UNROLLED[name]
+    fun = lambda *init: lax.scan(lambda s, _: step(s), *init, None, length=5, reverse=reverse)[0]
+    closed = weft.make_jaxpr(fun)(*init)
+    (eqn,) = [e for e in closed.jaxpr.eqns if e.primitive.name == "scan"]
+    avals = tuple([x.aval for x in eqn.invars])
+    found = eqn.primitive.unrolled(avals, eqn.params)
+    staged = _staged(eqn.primitive, eqn.primitive.decompose, avals, tuple(eqn.params.items()))
+    check_jaxpr(ClosedJaxpr(found, ()))
+    assert str(found) == str(staged)
+
+
+def test_steps_that_read_rows_are_staged():
+    closed = weft.make_jaxpr(lambda w, h, xs: rnn(w, h, xs))(W, H, XS)
+    (eqn,) = [e for e in closed.jaxpr.eqns if e.primitive.name == "scan"]
+    assert eqn.primitive.unrolled(tuple([x.aval for x in eqn.invars]), eqn.params) is None

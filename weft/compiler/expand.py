@@ -59,7 +59,10 @@ def substituted(jaxpr: Jaxpr, inner: Callable[[JaxprEqn], Jaxpr | None]) -> Jaxp
 
 @functools.lru_cache(512)
 def _decomposition(primitive: Any, avals: tuple[Any, ...], params: Any) -> Jaxpr:
-    return expand(_staged(primitive, primitive.decompose, avals, params))
+    known = None if primitive.unrolled is None else primitive.unrolled(avals, dict(params))
+    return expand(
+        _staged(primitive, primitive.decompose, avals, params) if known is None else known
+    )
 
 
 def decomposition(eqn: JaxprEqn, function: Any) -> Jaxpr:

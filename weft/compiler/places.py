@@ -92,18 +92,28 @@ def _looked_at(v: Any, users: Any, fuses: Any, places: Any, first: Any) -> tuple
     """Where a value is needed for an element of what is written, and the first of a stencil."""
     found: set[Place] = set()
     before = None
+    here, shape = _here(v), v.aval.shape
     for user in users:
         if not fuses(user):
-            found.add(_here(v))
+            found.add(here)
             continue
+        form = user.primitive.form
         for out in user.outvars:
             reads: list[Any] | None = None
+            same = form == "map" and out.aval.shape == shape
             for place in places.get(out, ()):
                 if len(found) >= MAX_TOLD_APART:
                     break
-                if reads is None and user.primitive.form not in ("map", "reduce"):
-                    reads = _distances(user, out, v)
-                found.update(_moved(user, v, place, reads or ()))
+                if same and len(place) == len(shape):  # of an array of this shape
+                    found.add(place)
+                elif form == "map":
+                    found.add(_around(place, shape) if len(place) == len(shape) else here)
+                elif form == "reduce":
+                    found.add(here)
+                else:
+                    if reads is None:
+                        reads = _distances(user, out, v)
+                    found.update(_moved(user, v, place, reads))
             before = before if before is not None else first.get(out)
     return found, before
 
@@ -120,12 +130,6 @@ def _moved(user: JaxprEqn, v: Any, place: Place, reads: Iterable[Any]) -> Iterab
     """Where an operand that is read so far from a result is needed for one at a place: distances
     along axes, where it is known how far a movement goes."""
     primitive, shape = user.primitive, v.aval.shape
-    if primitive.form == "map":
-        if len(place) != len(shape):
-            return [_here(v)]
-        return [_around(place, shape) if any(place) else place]
-    if primitive.form == "reduce":
-        return [_here(v)]
     found: list[Place] = []
     numbers = all(type(x) is int for x in place)
     for by in reads:
@@ -142,6 +146,8 @@ def _moved(user: JaxprEqn, v: Any, place: Place, reads: Iterable[Any]) -> Iterab
 def _around(place: Iterable[Any], shape: tuple[int, ...]) -> Place:
     """Distances that differ by a whole axis, as those of a roll do, are one."""
     return tuple(
-        x % n if type(x) is int and type(n) is int and n else x
-        for x, n in zip(place, shape, strict=True)
+        [
+            x % n if x and type(x) is int and type(n) is int and n else x
+            for x, n in zip(place, shape, strict=True)
+        ]
     )

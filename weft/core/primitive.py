@@ -92,6 +92,8 @@ class Primitive:
     unplanned: tuple[str, ...] = ()  # parameters that only transformations look at
     keeps_callee = False  # whether further calls outside of jit come with the same program
     decompose: Any = None
+    # gives what ``decompose`` stages, for operands of some types, where that is known without it
+    unrolled: Any = None
     # device-neutral lowerings, for targets without a routine of their own: a function of other
     # primitives, and one that makes kernels, each as "file.function" of prims.lowerings
     neutral = ""

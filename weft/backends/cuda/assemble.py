@@ -18,7 +18,14 @@ from weft.backends.cuda.ptx import NAME
 from weft.backends.cuda.routines.base import Fill, Library, Move, Place, Routine, Run
 from weft.backends.cuda.routines.products import in_order
 from weft.backends.cuda.routines.table import HOST, SILENT, lower
-from weft.backends.cuda.schedule import Parts, Schedule, operations, read_once, schedule
+from weft.backends.cuda.schedule import (
+    Parts,
+    Schedule,
+    code_of,
+    operations,
+    read_once,
+    schedule,
+)
 from weft.backends.cuda.text import runs
 from weft.backends.cuda.text.join import render as render_joined
 from weft.backends.cuda.text.loops import Writer
@@ -32,7 +39,7 @@ from weft.base.record import Record
 from weft.compiler.arena import Life, arrange
 from weft.compiler.watch import Watch, equations_of, primitive_names
 from weft.kernel.build import Builder
-from weft.kernel.kernel import Buffer, Kernel, Store, affine, signature
+from weft.kernel.kernel import Buffer, Kernel, Store, affine
 from weft.kernel.program import (
     Branch,
     Collective,
@@ -636,7 +643,7 @@ class Assembler:
         sizes = [kernel.buffers[i].size * kernel.buffers[i].dtype.itemsize for i in outside]
         early = bool(sizes) and self.unchanged(spots[sizes.index(max(sizes))].slot)
         early = early and driver.device().architecture >= ptx.HOPPER
-        key = (signature(kernel), aligned, distinct, early)
+        key = (code_of(kernel), aligned, distinct, early)
         if key not in self.schedules:
             self.schedules[key] = schedule(kernel, aligned, distinct, early)
         return self.placed(key, kernel, dict(zip(outside, spots, strict=True)))

@@ -14,8 +14,9 @@ from typing import Any
 
 from weft.backends.cuda.ptx import GpuModule
 from weft.backends.cuda.schedule import MAX_TRIPS, VECTOR, Schedule, nest
+from weft.base.functional import ById, lru
 from weft.base.record import Record
-from weft.kernel.kernel import Affine, Atomic, Loop, Store, statements
+from weft.kernel.kernel import Affine, Atomic, Kernel, Loop, Store, statements
 from weft.kernel.nodes import walk
 
 # Whether two slots may be the same memory; `operator.eq` where each has its own.
@@ -54,18 +55,28 @@ def collide(one: Access, other: Access, same_memory: SameMemory) -> bool:
 
 def accesses_of(part: Schedule, slots: Sequence[int]) -> tuple[Access, ...]:
     """What a kernel reads and writes."""
-    kernel = part.kernel
-    outside = [i for i, b in enumerate(kernel.buffers) if b.role != "row"]
+    outside = [i for i, b in enumerate(part.kernel.buffers) if b.role != "row"]
     known = dict(zip(outside, slots, strict=True))
+    found: dict[tuple[int, bool], bool] = {}
+    for buffer, writes, own in _accesses(ById(part.kernel), part.shares):
+        if buffer in known:
+            key = known[buffer], writes
+            found[key] = found.get(key, True) and own
+    return tuple(Access(slot, writes, own) for (slot, writes), own in found.items())
+
+
+@lru(128)
+def _accesses(of: ById, shares: bool) -> tuple[tuple[int, bool, bool], ...]:
+    """The buffers that a kernel reads and writes, and whether at the place of the element alone."""
+    kernel: Kernel = of.value
     here = None
-    if kernel.grid is not None and not kernel.axes and not part.shares:
+    if kernel.grid is not None and not kernel.axes and not shares:
         here = Affine(0, ((kernel.grid[0], 1),))
     found: dict[tuple[int, bool], bool] = {}
 
     def note(buffer: int, writes: bool, at: Affine, plain: bool) -> None:
-        if buffer in known:
-            key = known[buffer], writes
-            found[key] = found.get(key, True) and plain and at == here
+        key = buffer, writes
+        found[key] = found.get(key, True) and plain and at == here
 
     for s in statements(kernel.body):
         if isinstance(s, (Store, Atomic)):
@@ -76,7 +87,7 @@ def accesses_of(part: Schedule, slots: Sequence[int]) -> tuple[Access, ...]:
             for v in walk(s.operands):
                 if v.op == "load":
                     note(v.attr[0], False, v.attr[1], not v.args)
-    return tuple(Access(slot, writes, own) for (slot, writes), own in found.items())
+    return tuple((buffer, writes, own) for (buffer, writes), own in found.items())
 
 
 # --- kernels of a launch --------------------------------------------------------------------------

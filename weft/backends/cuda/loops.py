@@ -25,6 +25,7 @@ from weft.backends.cuda.schedule import (
     nest,
     schedule,
 )
+from weft.base.functional import ById, lru
 from weft.base.record import Record
 from weft.kernel.kernel import Kernel, Loop, combines_neighbours, statements
 from weft.kernel.nodes import BF16, F16, F32, F64, walk
@@ -114,15 +115,11 @@ class Part(Record):
 
     def fitted(self, grid: Grid) -> Schedule:
         """With a warp or a block for each row, whichever takes less time."""
-        made, arrays = self.schedule, len(self.accesses)
-        if not made.shares or made.threads != 32 or grid.threads == 32:
-            return made
-        block = made._replace(threads=grid.threads)
-        return block if stage(block, grid, arrays) < stage(made, grid, arrays) else made
+        return _fitted(self.schedule, grid, len(self.accesses))
 
     def stage(self, grid: Grid) -> float:
         """Clocks between two barriers, also of what has to be waited for."""
-        return stage(self.fitted(grid), grid, len(self.accesses))
+        return _stage(ById(self.schedule), grid, len(self.accesses))
 
     def clocks(self, blocks: int) -> float:
         kernel = self.schedule.kernel
@@ -341,6 +338,18 @@ def stage(part: Schedule, grid: Grid, arrays: int) -> float:
     return turns * (LATENCY + sums + (trips - 1) * NEXT_LOAD + trips * each)
 
 
+def _fitted(made: Schedule, grid: Grid, arrays: int) -> Schedule:
+    if not made.shares or made.threads != 32 or grid.threads == 32:
+        return made
+    block = made._replace(threads=grid.threads)
+    return block if stage(block, grid, arrays) < stage(made, grid, arrays) else made
+
+
+@lru(512)
+def _stage(part: ById, grid: Grid, arrays: int) -> float:
+    return stage(_fitted(part.value, grid, arrays), grid, arrays)
+
+
 def sectors(part: Schedule) -> int:
     """How often threads that share an iteration read elements that aren't neighbours."""
     if not part.shares:
@@ -357,6 +366,12 @@ def sectors(part: Schedule) -> int:
 
 def in_a_loop(part: Schedule) -> Schedule:
     """A schedule as part of a loop: a thread has one element at a time, a warp short rows."""
+    return _in_a_loop(ById(part))
+
+
+@lru(128)
+def _in_a_loop(of: ById) -> Schedule:
+    part: Schedule = of.value
     part = part._replace(vector=1, tile=None, trips=0, rows=0, columns=0, group=1, written=False)
     part = part._replace(each=1, cluster=0)
     if not part.shares:

@@ -16,6 +16,7 @@ from typing import Any
 from weft.backends.cuda.passes.minor import together
 from weft.backends.cuda.stages import Stages, stages, with_copies
 from weft.base import knobs
+from weft.base.functional import ById, lru
 from weft.base.record import Record
 from weft.base.sizes import plain
 from weft.compiler.passes.collapse import collapse
@@ -156,7 +157,7 @@ class Schedule(Record):
     @property
     def key(self) -> tuple[Any, ...]:
         """What schedules of the same text have in common."""
-        return signature(self.kernel), self[1:]
+        return code_of(self.kernel), self[1:]
 
     @property
     def block_threads(self) -> int:
@@ -174,6 +175,34 @@ class Schedule(Record):
         if self.tile is not None:
             return prod(-(-n // TILE) if a in self.tile else n for a, n in self.kernel.axes)
         return -(-self.iterations // (self.threads * self.vector * self.each))
+
+
+class Code:
+    """What a kernel computes, as a key whose hash is known."""
+
+    __slots__ = ("_hash", "_what")
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._what = signature(kernel)
+        self._hash = hash(self._what)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, Code) and self._hash == other._hash and self._what == other._what
+
+
+def code_of(kernel: Kernel) -> Code:
+    """What a kernel computes: equal for kernels of the same code."""
+    return _code_of(ById(kernel))
+
+
+@lru(128)
+def _code_of(kernel: ById) -> Code:
+    return Code(kernel.value)
 
 
 class Parts(Record):

@@ -25,6 +25,7 @@ from weft.backends.cuda.loops import (
 )
 from weft.backends.cuda.ptx import MOST_EARLY_BLOCKS
 from weft.backends.cuda.schedule import Schedule
+from weft.base.functional import ById, lru
 from weft.base.record import Record
 from weft.kernel.kernel import Loop, statements
 from weft.kernel.nodes import walk
@@ -81,7 +82,7 @@ def step(
     items: list[Part] = []
     for node, part in members:
         made = getattr(part, "schedule", None)
-        if not isinstance(made, Schedule) or not _fits(made):
+        if not isinstance(made, Schedule) or not _fits(ById(made)):
             return None
         slots = tuple(spot.slot for spot in part.spots)
         inside = in_a_loop(made)
@@ -90,8 +91,10 @@ def step(
     return Step(tuple(items), launch + SHOWN * max(0, full - 2 * LATENCY))
 
 
-def _fits(made: Schedule) -> bool:
+@lru(128)
+def _fits(of: ById) -> bool:
     """Whether a kernel can be part of a run."""
+    made: Schedule = of.value
     kernel = made.kernel
     if kernel.serial or made.cluster or not made.iterations:
         return False
@@ -104,12 +107,14 @@ def _fits(made: Schedule) -> bool:
 
 def _values(item: Any) -> int:
     """What the text of an item is as long as."""
-    if not isinstance(item, Part):
-        return 40
-    body = item.schedule.kernel.body
-    return 30 + len(
-        walk([v for s in statements(body) if not isinstance(s, Loop) for v in s.operands])
-    )
+    return 30 + _length(ById(item.schedule.kernel)) if isinstance(item, Part) else 40
+
+
+@lru(128)
+def _length(kernel: ById) -> int:
+    """The values that a kernel computes."""
+    body = kernel.value.body
+    return len(walk([v for s in statements(body) if not isinstance(s, Loop) for v in s.operands]))
 
 
 def launch_of(launches: Sequence[Sequence[tuple[Any, Any]]], early: bool) -> float:
