@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from weft.core.jaxpr import ClosedJaxpr
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr
 from weft.kernel.program import Blocks, Finish
 
 # Operations from which on values that several kernels need are written, on most targets.
@@ -42,6 +42,10 @@ class Target(Protocol):
         """Elements that a kernel adds at a time which computes the updates of a scatter; 0 where
         it is a routine, which reads them."""
         return 0
+
+    def outside(self, jaxpr: Jaxpr) -> Jaxpr:
+        """A program that is outside of loops, which have other forms of some operations."""
+        return jaxpr
 
     def exact(self) -> Target:
         """The same machine, for code of sizes that are the same for all arrays."""

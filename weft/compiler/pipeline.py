@@ -92,6 +92,9 @@ class Plain:
     def scatters(self, eqn: Any) -> int:
         return 0
 
+    def outside(self, jaxpr: Jaxpr) -> Jaxpr:
+        return jaxpr
+
 
 PLAIN: Any = Plain()
 
@@ -207,7 +210,7 @@ def fuse(
     ``donated`` are arguments whose memory results may have, ``looped`` is whether it is inside of a
     loop.
     """
-    jaxpr = _run(_REGION, jaxpr, target, watch)
+    jaxpr = _run(_REGION, jaxpr if looped else target.outside(jaxpr), target, watch)
     fusion, steps = _run(_FUSION, jaxpr, (target, looped), watch)
     around = Around(target, fusion.results, donated, looped)
     return fusion, _run(_STEPS, steps, around, watch)

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import weft
+from tests.backends.cuda import planned
 from tests.backends.cuda.emulation import run_routine
 from weft import numpy as jnp
+from weft.backends.cuda import commands
 from weft.backends.cuda.passes import product_layout as layouts
 from weft.backends.cuda.routines import products
 from weft.backends.cuda.routines.base import Library
@@ -175,6 +177,33 @@ SUMS = [
 def test_products_of_tiny_matrices_are_sums(subscripts, left, right, fuses):
     _, eqn = equation(subscripts, left, right)
     assert fits("vectors.dot", [x.aval for x in eqn.invars], eqn.params) == fuses
+
+
+@pytest.mark.parametrize(
+    "subscripts, left, right, one",
+    [("i,i->", (300,), (300,), True), ("ij,ji->", (9, 8), (8, 9), True)]
+    + [("i,j->ij", (1,), (1,), False), ("bi,bi->b", (2, 9), (2, 9), False)],
+)
+def test_products_that_are_one_number(subscripts, left, right, one):
+    _, eqn = equation(subscripts, left, right)
+    assert fits("vectors.inner", [x.aval for x in eqn.invars], eqn.params) == one
+
+
+def test_products_of_many_vectors_are_few_kernels(monkeypatch):
+    """The squares of a gradient's leaves, of which a library would take one at a time."""
+    planned.install(monkeypatch)
+    xs = [weft.ShapeDtypeStruct((64, 64), F32)] * 20
+    norm = lambda xs: sum(jnp.vdot(x, x) for x in xs)
+    made = planned.planned(norm, xs)
+    assert len(made.commands) <= 6
+    assert all(isinstance(c, commands.Launched) for c in made.commands)
+
+
+def test_products_of_vectors_in_loops_stay_products(monkeypatch):
+    planned.install(monkeypatch)
+    step = lambda _, x: x / (x @ x)
+    made = planned.planned(lambda x: weft.lax.fori_loop(0, 9, step, x), np.ones(4000, F32))
+    assert any(isinstance(c, commands.LoopKernel) for c in made.commands)
 
 
 def test_nine_rolls_are_stacked_by_one_kernel():

@@ -74,6 +74,7 @@ class TestLibraries:
     @pytest.fixture(autouse=True)
     def libraries(self, monkeypatch):
         host_libraries.install(monkeypatch)
+        monkeypatch.setattr(solver, "WARP_SIZE", 0)
         self.rng = np.random.default_rng(3)
 
     def test_cholesky(self, dtype, stack):
@@ -278,8 +279,74 @@ def test_calls_name_all_that_they_touch(name, monkeypatch):
 
 def test_nothing_without_libraries(monkeypatch):
     monkeypatch.setattr(solver.libraries, "has", lambda name: False)
-    x = np.eye(3, dtype=np.float32)
+    x = np.eye(33, dtype=np.float32)
     assert run("cholesky", [x], {})[0] is None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+class TestSmall:
+    """Small matrices, which a warp each factorises, without libraries."""
+
+    @pytest.fixture(autouse=True)
+    def alone(self, monkeypatch):
+        monkeypatch.setattr(solver.libraries, "has", lambda name: False)
+        self.rng = np.random.default_rng(7)
+
+    @pytest.mark.parametrize("shape", [(1, 1), (3, 2, 2), (2, 2, 5, 5), (8, 8), (2, 32, 32)])
+    def test_lu(self, dtype, shape):
+        x = draw(self.rng, dtype, *shape)
+        got, want = run("lu", [x], {})
+        close(got, want)
+        for a, b in zip(got[1:], want[1:], strict=True):
+            np.testing.assert_array_equal(a, b)
+
+    def test_lu_of_equal_and_of_no_pivots(self, dtype):
+        x = np.array([[1, 2, 3], [-1, 0, 1], [1, 5, 4]], dtype)
+        y = np.array([[0, 2, 3], [0, 0, 1], [0, 4, 4]], dtype)
+        z = np.array([[1, np.nan, 3], [2, 1, 1], [4, 4, 4]], dtype)
+        got, want = run("lu", [np.stack([x, y, np.zeros_like(x)])], {})
+        close(got, want)
+        (got, *_), _ = run("lu", [z], {})
+        assert np.isnan(got).any()
+
+    @pytest.mark.parametrize("shape", [(1, 1), (3, 2, 2), (5, 5), (2, 17, 17), (32, 32)])
+    def test_cholesky(self, dtype, shape):
+        x = posed(self.rng, dtype, *shape)
+        x[..., 0, 1:] = np.nan  # above the diagonal nothing is read
+        (got,), (want,) = run("cholesky", [x], {})
+        close([got], [want])
+
+    @pytest.mark.parametrize("wrong", [-1, 0, np.nan])
+    def test_cholesky_that_fails_is_nan(self, dtype, wrong):
+        x = posed(self.rng, dtype, 3, 4, 4)
+        x[1, 2, 2] = wrong
+        (got,), _ = run("cholesky", [x], {})
+        assert np.isnan(got[1][np.tril_indices(4)]).all() and not np.isnan(got[[0, 2]]).any()
+        assert (got[1][np.triu_indices(4, 1)] == 0).all()
+
+    @pytest.mark.parametrize("flags", FLAGS)
+    @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 4, 3), (1, 32, 1)])
+    def test_triangular_solve(self, dtype, flags, shape):
+        count, n, vectors = shape
+        left, lower, transposed, conjugated, unit = flags
+        params = {"left_side": left, "lower": lower, "transpose_a": transposed}
+        params |= {"conjugate_a": conjugated, "unit_diagonal": unit}
+        a = (draw(self.rng, dtype, count, n, n) / 8 + 2 * np.eye(n)).astype(dtype)
+        b = draw(self.rng, dtype, count, *((n, vectors) if left else (vectors, n)))
+        close(*run("triangular_solve", [a, b], params))
+
+    def test_each_is_one_launch(self, dtype):
+        x = Type((6, 9, 9), np.dtype(dtype))
+        params = {"left_side": True, "lower": True, "transpose_a": False, "conjugate_a": False}
+        params["unit_diagonal"] = False
+        swaps = Type((6, 9), np.dtype("int32"))
+        for name, ins, outs in (
+            ("cholesky", [x], [x]),
+            ("lu", [x], [x, swaps, swaps]),
+            ("triangular_solve", [x, x], [x]),
+        ):
+            (step,) = ROUTINES[name](ins, outs, params).steps
+            assert isinstance(step, Run)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "uint8", "int64"])

@@ -73,21 +73,23 @@ def unitary(q):
     close(adjoint(q) @ q, np.broadcast_to(np.eye(q.shape[-1]), (*q.shape[:-2], *q.shape[-1:] * 2)))
 
 
-def test_cholesky(dtype, stack):
-    x = posed(dtype, *stack, 40, 40)
+@pytest.mark.parametrize("size", [6, 32, 40])
+def test_cholesky(dtype, stack, size):
+    x = posed(dtype, *stack, size, size)
     (got,) = run(lambda x: linalg.cholesky(x, symmetrize_input=False), x)
     close(got @ adjoint(got), x)
     assert not np.triu(got, 1).any()
 
 
-def test_cholesky_of_others_is_nan(dtype):
-    x = posed(dtype, 3, 40, 40)
+@pytest.mark.parametrize("size", [6, 40])
+def test_cholesky_of_others_is_nan(dtype, size):
+    x = posed(dtype, 3, size, size)
     x[1] *= -1
     (got,) = run(lambda x: linalg.cholesky(x, symmetrize_input=False), x)
-    assert np.isnan(got[1][np.tril_indices(40)]).all() and not np.isnan(got[[0, 2]]).any()
+    assert np.isnan(got[1][np.tril_indices(size)]).all() and not np.isnan(got[[0, 2]]).any()
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", [*SHAPES, (6, 6), (32, 32)])
 def test_lu(dtype, stack, shape):
     x, k = draw(dtype, *stack, *shape), min(shape)
     packed, _, order = run(linalg.lu, x)

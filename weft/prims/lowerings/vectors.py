@@ -19,12 +19,32 @@ def dot(lhs: Any, rhs: Any, **params: Any) -> Any:
     return dot_general(lhs, rhs, **params)
 
 
+inner = dot
+
+
+def _is_plain(avals: Any, params: Any) -> bool:
+    lhs, rhs = avals
+    return (
+        lhs.dtype == rhs.dtype
+        and lhs.dtype.name in _TYPES
+        and not is_algorithm(params["precision"])
+    )
+
+
+def _is_inner(avals: Any, params: Any) -> bool:
+    """Whether a product is one number."""
+    lhs, rhs = avals
+    (left, _), _ = params["dimension_numbers"]
+    depth = prod(lhs.shape[i] for i in left)
+    return _is_plain(avals, params) and depth > 1 and prod(lhs.shape) == depth == prod(rhs.shape)
+
+
 def _fits(avals: Any, params: Any) -> bool:
     """Whether one side is vectors, one for each matrix or vector of the other, or one tiny matrix
     for a long one."""
     lhs, rhs = avals
     (left, _), (left_batch, _) = params["dimension_numbers"]
-    if lhs.dtype != rhs.dtype or lhs.dtype.name not in _TYPES or is_algorithm(params["precision"]):
+    if not _is_plain(avals, params):
         return False
     depth = prod(lhs.shape[i] for i in left)
     batch = prod(lhs.shape[i] for i in left_batch)
@@ -36,4 +56,4 @@ def _fits(avals: Any, params: Any) -> bool:
     return batch == 1 and depth * min(sizes) <= TINY and max(sizes) >= LONG
 
 
-FITS = {"dot": _fits}
+FITS = {"dot": _fits, "inner": _is_inner}

@@ -31,6 +31,20 @@ def special(closed: ClosedJaxpr) -> ClosedJaxpr:
     return closed if jaxpr is closed.jaxpr else cse(ClosedJaxpr(jaxpr, closed.consts))
 
 
+def inner_products(jaxpr: Jaxpr) -> Jaxpr:
+    """The program with products of vectors as sums: of many vectors they are few kernels, and a
+    library has one block for each. In loops of one kernel they are products, by all threads."""
+    return substituted(jaxpr, _inner_product)
+
+
+def _inner_product(eqn: JaxprEqn) -> Jaxpr | None:
+    if eqn.primitive.name != "dot_general" or eqn.outvars[0].aval.size != 1:
+        return None
+    if not fits("vectors.inner", [x.aval for x in eqn.invars], eqn.params):
+        return None
+    return decomposition(eqn, find("vectors.inner"))
+
+
 def _program(eqn: JaxprEqn) -> Jaxpr | None:
     for name in _LOWERINGS.get(eqn.primitive.name, ()):
         if fits(name, [x.aval for x in eqn.invars], eqn.params):

@@ -13,7 +13,7 @@ from weft.backends.cuda.passes.factors import factors
 from weft.backends.cuda.passes.fresh import fresh
 from weft.backends.cuda.passes.orders import orders
 from weft.backends.cuda.passes.rematerialise import rematerialise
-from weft.backends.cuda.passes.special import special
+from weft.backends.cuda.passes.special import inner_products, special
 from weft.backends.cuda.passes.triangles import triangles
 from weft.backends.cuda.routines.attention import prepare, row_supported, supported
 from weft.backends.cuda.routines.base import deterministic
@@ -27,7 +27,7 @@ from weft.compiler.numbers import with_numbers
 from weft.compiler.passes.one_hot import Costs, one_hot
 from weft.compiler.pipeline import Pass, simplify
 from weft.core.caches import per_program
-from weft.core.jaxpr import ClosedJaxpr
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr
 from weft.kernel.program import Finish
 
 # Roughly those of an H200.
@@ -72,6 +72,9 @@ class GpuTarget(Target):
 
     def scatters(self, eqn: Any) -> int:
         return added_at_a_time(eqn)
+
+    def outside(self, jaxpr: Jaxpr) -> Jaxpr:
+        return inner_products(jaxpr)
 
     def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """A program in its simplest form, with attention as one operation."""
@@ -120,6 +123,9 @@ class NamedTarget(GpuTarget):
 
     def scatters(self, eqn: Any) -> int:
         return 0
+
+    def outside(self, jaxpr: Jaxpr) -> Jaxpr:
+        return jaxpr
 
     def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         return simplify(closed, target=self)

@@ -1,5 +1,6 @@
-"""Factorisations and triangular solves by cuSOLVER and cuBLAS.
+"""Factorisations and triangular solves by cuSOLVER and cuBLAS, or by a warp each.
 
+Small real matrices take a launch, without the copies and tables that the libraries need.
 These libraries read matrices by columns: what is symmetric, or can be transposed on paper, is given
 as it is, the rest is transposed first. Stacks of small matrices are one call, others one a matrix.
 """
@@ -22,12 +23,16 @@ from weft.backends.cuda.routines.base import (
     Place,
     Routine,
     Run,
+    ceil_div,
     given,
     launch,
     made,
+    module,
+    module_of,
 )
 from weft.backends.cuda.routines.moves import permute
 from weft.backends.cuda.routines.sort import Scratch
+from weft.backends.cuda.routines.stubs import small_stubs
 from weft.backends.cuda.routines.stubs import solver_stubs as stubs
 from weft.base.functional import lru
 from weft.kernel.build import Builder
@@ -45,6 +50,9 @@ PLAIN, TRANSPOSED, ADJOINT = range(3)
 TYPES = {"float32": 0, "float64": 1, "complex64": 4, "complex128": 5}
 # Stacks of matrices up to this size are one call.
 BATCHED_SIZE = 512
+# Rows of real matrices that a warp factorises, a row for each of its lanes; vectors of unknowns
+# with one matrix, of which each has a warp, and warps of a block.
+WARP_SIZE, MAX_WARP_VECTORS, WARPS = 32, 1024, 8
 # Functions that may be part of a graph, without the letter of their type: those that find
 # eigenvalues and singular values look at numbers in between.
 CAPTURED = re.compile(
@@ -158,9 +166,48 @@ def turned(room: Scratch, x: Type, place: Place, steps: list[Any]) -> Place:
     return new
 
 
+def _is_small(x: Type) -> bool:
+    """Whether a warp factorises each matrix."""
+    *_, m, n = x.shape
+    return m == n <= WARP_SIZE and prod(x.shape) > 0 and x.dtype.name in ("float32", "float64")
+
+
+@lru(128)
+def _small_module(main: Any, **names: Any) -> Any:
+    size, width = names["N"], names["WIDTH"]
+    pitch = size | 1  # rows of an odd length: no two lanes read the same bank of shared memory
+    names |= {"PITCH": pitch, "FLOATING": 1}
+    return module(main, names, {"matrix": size * pitch * width})
+
+
+def _by_warps(main: Any, x: Type, places: Sequence[Place]) -> Routine:
+    """A stub run by a warp for each matrix."""
+    count, n, kind = prod(x.shape[:-2]), x.shape[-1], parts_of(x.dtype)[1]
+    code = _small_module(main, C=kind, N=n, WIDTH=kind.size)
+    return Routine([Run(code, count, 32, tuple(places))])
+
+
+def _solve_by_warps(a: Type, b: Type, params: dict[str, Any]) -> Routine:
+    """Triangular systems, a warp for each vector of unknowns."""
+    n, (rows, columns), kind = a.shape[-1], b.shape[-2:], parts_of(a.dtype)[1]
+    left = params["left_side"]
+    other = params["transpose_a"] == left  # unknowns on the left: the transpose of the equation
+    vectors = columns if left else rows
+    count = prod(b.shape[:-2]) * vectors
+    names = {"N": n, "COUNT": count, "VECTORS": vectors, "WARPS": WARPS}
+    names["STEP"], names["NEXT"] = (columns, 1) if left else (1, columns)
+    names["ROW"], names["COLUMN"] = (1, n) if other else (n, 1)
+    names["UPPER"], names["UNIT"] = int(params["lower"] == other), int(params["unit_diagonal"])
+    code = module_of(small_stubs.solve, C=kind, WIDTH=kind.size, FLOATING=1, **names)
+    places = given(0), given(1), made(0)
+    return Routine([Run(code, ceil_div(count, WARPS), 32 * WARPS, places)])
+
+
 def _cholesky(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
     """The matrix is transposed, as the library is slower with the triangle that it then is."""
     (x,) = ins
+    if _is_small(x):
+        return _by_warps(small_stubs.cholesky, x, (given(0), made(0)))
     letter = letter_of(x)
     if letter is None:
         return None
@@ -213,6 +260,8 @@ def _factor(count: int, n: int, dtype: np.dtype) -> Kernel:
 
 def _lu(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
     (x,) = ins
+    if _is_small(x):
+        return _by_warps(small_stubs.lu, x, (given(0), *map(made, range(3))))
     count, (m, n), size = prod(x.shape[:-2]), x.shape[-2:], x.dtype.itemsize
     stacked = count > 1 and m == n <= BATCHED_SIZE and libraries.has("cublas")
     letter = letter_of(x, "cublas" if stacked else "cusolver")
@@ -268,6 +317,9 @@ def _vector_trans(params: dict[str, Any], rows: int, columns: int) -> int | None
 def _triangular_solve(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
     """By columns, all is transposed: the unknowns are on the other side, the triangle another."""
     a, b = ins
+    if _is_small(a) and a.shape[:-2] == b.shape[:-2]:
+        if 0 < b.shape[-2] * b.shape[-1] <= MAX_WARP_VECTORS * a.shape[-1]:
+            return _solve_by_warps(a, b, params)
     letter = letter_of(a, "cublas")
     if letter is None or not prod(b.shape) or a.shape[:-2] != b.shape[:-2]:
         return None
