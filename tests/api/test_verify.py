@@ -729,3 +729,19 @@ def test_missing_values_have_no_direction():
     report = weft.verify(likelihood)(ys, 2.0)
     assert report.ok, report
     assert "vjp against jvp" in [f.name for f in report.transformations]
+
+
+def test_a_rule_of_an_adaptive_solver_is_as_accurate_as_its_steps():
+    from weft.experimental.ode import odeint
+
+    def end(y, rate):
+        field = lambda y, t, rate: jnp.stack([rate * y[0] - y[0] * y[1], y[0] * y[1] - y[1]])
+        return odeint(field, y, jnp.array([0.0, 1.0]), rate)[-1]
+
+    report = weft.verify(end)(np.float32([1, 0.5]), np.float32(1.2))
+    assert report.ok, report
+
+
+def test_a_range_of_floats_is_covered():
+    report = weft.verify(lambda x: x * jnp.arange(4.0))(np.ones(4, np.float32))
+    assert report.ok and not report.skipped

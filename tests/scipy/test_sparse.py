@@ -150,3 +150,11 @@ def test_weak_types_of_solutions(solver, options, weak):
     assert solve(lambda x: x, 1.0, **options)[0].weak_type is weak
     assert solve(lambda x: x, {"a": 1.0}, **options)[0]["a"].weak_type is weak
     assert not solve(lambda x: x, jnp.ones(2), **options)[0].weak_type
+
+
+def test_a_step_that_solves_the_system_makes_no_nan():
+    b = np.float32([2, 0, 0])
+    for solve in (linalg.cg, linalg.bicgstab, linalg.gmres):
+        with weft.checks():
+            x, _ = weft.jit(lambda b, solve=solve: solve(lambda x: 2 * x, b))(b)
+        np.testing.assert_allclose(x, b / 2)

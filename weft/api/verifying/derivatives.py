@@ -26,6 +26,8 @@ from weft.runtime.array import box
 # Relative step of finite differences, and what may differ: between them at two steps, between them
 # and derivatives, between derivatives, and between float32 and float64.
 STEP, SMOOTH, RULES, SAME = 1e-4, 1e-5, 1e-6, 1e-7
+# What rules of functions may differ that repeat something until it is accurate enough.
+ITERATED = 1e-4
 # Of what a result is, the parts below which derivatives, and compiled gradients, are zero.
 NOTHING, CANCELLED = 1e-5, 1e-3
 # Calls with custom derivatives, and those that are differentiated as solutions.
@@ -43,6 +45,7 @@ class Flat:
         self.places = [i for i, x in enumerate(self.args) if _is_real(x)]
         self.rounds = _any(closed.jaxpr, drops_digits)
         self.rules = _rules(closed.jaxpr)
+        self.iterated = bool(self.rules) and _any(closed.jaxpr, _is_while)
         self._tape = Tape()
         # a solver may stop gradients of what it solves with, and the solution moves all the same
         self.solves = _any(closed.jaxpr, _is_solver) and _any(closed.jaxpr, _is_cut)
@@ -154,6 +157,11 @@ def _rules(jaxpr: Jaxpr) -> list[str]:
         for inner in jaxprs_in_params(eqn.params):
             found.update(dict.fromkeys(_rules(inner)))
     return list(found)
+
+
+def _is_while(eqn: Any) -> bool:
+    """Whether an operation is a loop that ends by what it has computed."""
+    return bool(eqn.primitive.name == "while")
 
 
 def _any(jaxpr: Jaxpr, test: Callable[[Any], Any]) -> Any:
@@ -291,7 +299,8 @@ class Derivatives:
         if not noise <= SMOOTH * 100:
             self.report.skipped.append("finite differences: the function is not smooth enough here")
         elif derivative is not None:
-            off, allowed = abs(derivative - slopes[1]) / max(scale, 1e-30), RULES + noise
+            allowed = (ITERATED if flat.iterated else RULES) + noise
+            off = abs(derivative - slopes[1]) / max(scale, 1e-30)
             if off > allowed and self.flat.solves:
                 what = "stop_gradient has a derivative of its own"
                 self.report.skipped.append(f"finite differences: {what}")

@@ -310,7 +310,7 @@ class Walk:
                 cancelled = np.where(terms > CANCELS * np.abs(high[i]), terms, 0.0)
                 if cancelled.any():
                     freed = freed + eps * self._draw(freed) * cancelled
-            unit = max([v.unit for v in values] + [eps] * rounds[i])
+            unit = max([*[v.unit for v in values], *[eps] * rounds[i]], default=0.0)
             made.append(Value(low, high[i], given, None if freed is high[i] else freed, unit))
         return made
 

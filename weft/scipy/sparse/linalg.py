@@ -120,7 +120,8 @@ def _bicgstab(a: Map, b: Vector, x0: Vector, m: Map, limit: Array, maxiter: int)
         enough = _square(s) < limit
         other = m(s)
         t = a(other)
-        omega = _dot(t, s) / _dot(t, t)
+        size = _dot(t, t)  # 0 where s is, as after a step that solves the system
+        omega = jnp.where(size == 0, 0, _dot(t, s) / jnp.where(size == 0, 1, size))
         x = jnp.where(enough, x + alpha * smoothed, x + alpha * smoothed + omega * other)
         r = jnp.where(enough, s, s - omega * t)
         broken = (omega == 0) | (alpha == 0)
