@@ -324,3 +324,17 @@ def test_the_gradient_of_a_read_is_advised_as_one():
 )
 def test_the_advice_fits(function, args, want):
     assert want in told(jax.jit(function), *args)
+
+
+def test_iterations_of_a_backward_pass_have_the_numbers_of_the_loop():
+    times = jax.custom_vjp(lambda x, t: x * t)
+    times.defvjp(
+        lambda x, t: (x * t, t),
+        lambda t, ct: (ct * jnp.log(t), None),
+    )
+    loop = lambda w, xs: jax.lax.scan(lambda c, t: (times(c, t), None), w, xs)[0]
+    for xs, place in (([-1.0, 2, 3, 4], 0), ([1.0, 2, 3, -4], 3)):
+        with jax.checks(), pytest.raises(FloatingPointError) as caught:
+            jax.jit(jax.grad(loop))(1.0, jnp.array(xs))
+        assert f"iteration {place} of the loop at " in str(caught.value)
+        assert "which runs backwards from 3" in str(caught.value)

@@ -212,8 +212,11 @@ def _iteration(path: Sequence[Around], number: int) -> str:
     """A round of the last loop of a path, or an element of a batch of loops, in words."""
     around = path[-1]
     if around.batch is None:
-        line = _line(around.eqn, path[:-1])
-        return f"iteration {number} of the loop at {source.summarize(line)}"
+        loop = f"of the loop at {source.summarize(_line(around.eqn, path[:-1]))}"
+        if around.eqn.params.get("reverse"):  # as of the backward pass
+            last = around.eqn.params["length"] - 1
+            return f"iteration {last - number} {loop}, which runs backwards from {last}"
+        return f"iteration {number} {loop}"
     index = [int(i) for i in np.unravel_index(number, around.batch.sizes)]
     return f"element {index[0] if len(index) == 1 else index} of the batch"
 
