@@ -65,7 +65,7 @@ def test_programs_are_planned_while_fourier_transforms_are(slow):
 
 def test_programs_are_planned_while_handles_are_made(slow):
     library = slow()
-    a, b = f32(100, 8, 8), f32(100, 8, 2)
+    a, b = f32(100, 48, 48), f32(100, 48, 2)
     made = planned.planned(jnp.linalg.solve, a, b)
     assert not library.threads
     library.go_on.set()
@@ -95,7 +95,7 @@ def test_stacks_are_factorised_without_a_second_library(slow, monkeypatch):
     slow()
     asked = []
     monkeypatch.setattr(libraries, "has", lambda name: asked.append(name) or True)
-    planned.planned(lambda a: weft.lax.linalg.lu(a)[0], f32(100, 8, 8))
+    planned.planned(lambda a: weft.lax.linalg.lu(a)[0], f32(100, 48, 48))
     assert set(asked) == {"cublas"}
 
 
