@@ -274,5 +274,9 @@ ROWS_OF_SHAPES = [
 # Elements that end at their own time: the skewed rows next to the equal ones.
 ROWS_OF_BATCHES = debugging.batched(debugging.BATCHED, gpu=True, clock="wall", ratio=1.0)
 # Training steps with errors inside compiled code on and off: `--rows checks` has all of them.
-ROWS_OF_CHECKS = debugging.checked_steps(gpu=True, clock="wall")
+_LARGE = {
+    "GPT": lambda m: (models.training(m), models.training_arguments()),
+    "ResNet-50": lambda m: (models.images_step(m), models.images_arguments()),
+}
+ROWS_OF_CHECKS = debugging.checked_steps(_LARGE, gpu=True, clock="wall")
 ROWS = [*ROWS_OF_ARRAYS, *ROWS_OF_PROGRAMS, *ROWS_OF_SHAPES, *ROWS_OF_BATCHES, *ROWS_OF_CHECKS]

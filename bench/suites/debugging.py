@@ -256,9 +256,10 @@ def _followed(step: Any, scope: Any) -> Any:
     return setup
 
 
-def checked_steps(**settings: Any) -> list[Row]:
+def checked_steps(more: dict[str, Any] | None = None, **settings: Any) -> list[Row]:
     """Rows of training steps that follow each other, with checks and without."""
     steps = {"MLP": _mlp, "MLP of 8,192": _wide_mlp, "transformer of 2": _language}
+    steps |= {"ResNet-18": _residual, **(more or {})}
     return [
         Row(
             f"checks {kind}: {name}, steps in a row",
@@ -270,7 +271,7 @@ def checked_steps(**settings: Any) -> list[Row]:
             limit=60.0,
             **settings,
         )
-        for name, step in {**steps, "ResNet-18": _residual}.items()
+        for name, step in steps.items()
         for kind, ours, theirs in (
             ("off", _off, _off),
             ("nan", CHECKS["nan"][0], lambda jax: jax.debug_nans(True)),

@@ -77,6 +77,9 @@ class Primitive:
     # elements at another shape
     contracts = permutes = converts = repeats = reshapes = False
     slow_parts = False  # whether it is many operations where an element is several scalars
+    # (signs of operands, params) -> the sign of a real result: 1 if no element is below zero, 2 if
+    # all are above it and normal, NaNs aside; 0 if that is unknown
+    sign: Any = None
     costly = False  # whether computing an element again costs more than reading it from memory
     function_ops = 0  # operations for an element, roughly, where it is a function of numbers
     # (types of operands, of results, params) -> arithmetic operations; None for one an element

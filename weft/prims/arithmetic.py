@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,10 @@ class AddAny(Elementwise):
     ref = widened(np.add)
     lower = lowered("add")
     lower_parts = in_parts("add")
+
+    def sign(self, signs: Sequence[int], params: Any) -> int:
+        return max(signs) if min(signs) else 0
+
     linear = True
 
     def transpose(self, ct: Any, x: Any, y: Any) -> list[Any]:
@@ -94,6 +99,9 @@ class Add(Elementwise):
     ref = widened(np.add)
     lower = lowered("add")
     lower_parts = in_parts("add")
+
+    def sign(self, signs: Sequence[int], params: Any) -> int:
+        return max(signs) if min(signs) else 0
 
     def jvp(self, primals: Any, tangents: Any) -> tuple[Any, Any]:
         (x, y), (dx, dy) = primals, tangents
@@ -165,6 +173,9 @@ class Mul(Elementwise):
     masks, scales = "each", "mul"
     counts = "iufc"
     lower_parts = in_parts("mul")
+
+    def sign(self, signs: Sequence[int], params: Any) -> int:
+        return int(min(signs) > 0)  # the product of small numbers is zero
 
     @staticmethod
     def ref(x: np.ndarray, y: np.ndarray, *, out_dtype: Any = None) -> np.ndarray:
@@ -317,6 +328,9 @@ class Square(Elementwise):
     holes = {"transpose": "not linear"}
     lower_parts = in_parts("square")
 
+    def sign(self, signs: Sequence[int], params: Any) -> int:
+        return 1
+
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return mul(g, mul(const(x, 2), x))
 
@@ -347,6 +361,10 @@ class IntegerPow(Elementwise):
     has_poles = True
     overflows = "power"
     holes = {"transpose": "not linear"}
+
+    def sign(self, signs: Sequence[int], params: Any) -> int:
+        y = params["y"]
+        return int(y % 2 == 0 or signs[0] > (y < 0))  # 1 / -0.0 is below zero
 
     def lower_parts(self, k: Any, x: Any, *, y: int) -> Any:
         return kernel_complex.integer_pow(k, x, y=y)
@@ -418,6 +436,9 @@ class Abs(Elementwise):
     lower = lowered("abs")
     lower_parts = in_parts("absolute")
     holes = {"transpose": "not linear"}
+
+    def sign(self, signs: Sequence[int], params: Any) -> int:
+        return max(1, signs[0])
 
     def flushes(self, values: Any, params: dict[str, Any]) -> bool:
         return values[0].dtype.kind == "c"  # otherwise a bit is cleared
@@ -557,6 +578,9 @@ class Max(Extreme):
     lower = lowered("max")
     lower_parts = in_parts("maximum")
 
+    def sign(self, signs: Sequence[int], params: Any) -> int:
+        return max(signs)
+
 
 class Min(Extreme):
     """The smaller of two; NaN if either is."""
@@ -565,6 +589,9 @@ class Min(Extreme):
     ref = _extreme(np.minimum, np.logical_or)
     lower = lowered("min")
     lower_parts = in_parts("minimum")
+
+    def sign(self, signs: Sequence[int], params: Any) -> int:
+        return min(signs)
 
 
 # --- complex numbers ------------------------------------------------------------------------------

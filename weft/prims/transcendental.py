@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,9 @@ class Exp(Transcendental):
     lower = computed("exp")
     lower_parts = in_parts("exponential")
 
+    def sign(self, signs: Sequence[int], params: Any) -> int:
+        return 1
+
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return mul(g, out)
 
@@ -56,6 +60,9 @@ class Exp2(Transcendental):
     ref = widened(complex_reference.exp2)
     lower = computed("exp2")
     lower_parts = on_plane("exp2")
+
+    def sign(self, signs: Sequence[int], params: Any) -> int:
+        return 1
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return mul(log(const(x, 2)), mul(g, out))
@@ -128,6 +135,9 @@ class Logistic(Transcendental):
     ref = widened(complex_reference.logistic)
     lower = computed("logistic")
     lower_parts = on_plane("logistic")
+
+    def sign(self, signs: Sequence[int], params: Any) -> int:
+        return 1
 
     def d0(self, g: Any, out: Any, x: Any, *, accuracy: Any) -> Any:
         if _asks_most(accuracy):
@@ -302,6 +312,9 @@ class Sqrt(Transcendental):
     lower = lowered("sqrt")
     lower_parts = on_plane("sqrt")
     costly = False
+
+    def sign(self, signs: Sequence[int], params: Any) -> int:
+        return max(1, signs[0])
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return mul(g, div(const(x, 0.5), out))

@@ -252,14 +252,15 @@ class DeviceClient(Client):
         asked = checking.asked()
         if asked is None:
             return self.run(closed, args, places, donated)
-        telling, culprit = instrument.telling(closed, asked)
+        telling, culprit = instrument.telling(closed, asked, True)
         if culprit is None:
             return self.run(closed, args, places)
-        found = self.run(telling, args, places and (*places, _beside(places[0])))
+        places = places and (*places, _beside(places[0]))
+        found = self.run(telling, args, places)
         if found is None:
             return None
         *results, failure = found
-        checks = _Checks(self, closed, culprit)
+        checks = _Checks(self, closed, culprit, places)
         may_wait = may_wait and checking.may_wait()
         kept = _kept([*checks.consts, *args]) if may_wait else None
         if kept is None or not checks.look_later(failure, kept, args):
@@ -279,19 +280,22 @@ class DeviceClient(Client):
         program, culprit = instrument.passing(pattern.closed, asked)
         if culprit is None:
             return pattern._replace(donated=()), places
-        checks = _Checks(self, pattern.closed, culprit)
+        places = (*places, _beside(places[0]))
+        checks = _Checks(self, pattern.closed, culprit, places)
         children = (pattern.out_tree.node, *[LEAF] * (1 + len(pattern.leaves)))
         tree = treedef_of(Node(_FINISHED, checks, children))
         own = [x._type.placement for x in pattern.leaves]
         found = pattern._replace(closed=program, out_tree=tree, donated=())
-        return found, (*places, _beside(places[0]), *own)
+        return found, (*places, *own)
 
 
 class _Checks:
     """The checks of a program: what is done with the number of the first one that has failed."""
 
-    def __init__(self, client: DeviceClient, closed: ClosedJaxpr, culprit: Any) -> None:
-        self.client, self.closed, self.culprit = client, closed, culprit
+    def __init__(
+        self, client: DeviceClient, closed: ClosedJaxpr, culprit: Any, places: Any
+    ) -> None:
+        self.client, self.closed, self.culprit, self.places = client, closed, culprit, places
         self.consts = instrument.flat(closed).consts
 
     def look_now(self, failure: Any, given: Sequence[Any]) -> None:
@@ -329,10 +333,26 @@ class _Checks:
     def _error(self, numbers: np.ndarray, given: Sequence[Any]) -> Exception | None:
         if not numbers.reshape(-1)[0]:
             return None
+        culprit = self.culprit
+        if not culprit.is_whole:
+            numbers, culprit = self._first(numbers, given)
         jaxpr = instrument.flat(self.closed).jaxpr
         avals = [v.aval for v in [*jaxpr.constvars, *jaxpr.invars]]
         values = [to_numpy(x, a) for x, a in zip(given, avals, strict=True)]
-        return self.culprit.error([numbers, *values])  # type: ignore[no-any-return]
+        return culprit.error([numbers, *values])  # type: ignore[no-any-return]
+
+    def _first(self, numbers: np.ndarray, given: Sequence[Any]) -> tuple[np.ndarray, Any]:
+        """What the program with all checks says of arguments for which one with few has failed;
+        what that one has said where there is no memory for more, or rounding differs."""
+        telling, culprit = instrument.telling(self.closed, self.culprit.kinds)
+        try:
+            found = self.client.run(telling, given[len(self.consts) :], self.places)
+            first = None if found is None else np.asarray(found[-1])
+        except errors.JaxRuntimeError:
+            first = None
+        if first is None or not first.reshape(-1)[0]:
+            return numbers, self.culprit
+        return first, culprit
 
 
 def _opened(finished: Any) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft.base.record import Record
+from weft.compiler.checks.signs import Signs
 from weft.compiler.checks.sites import factors_of, is_inexact
 from weft.compiler.fuse import fusible
 from weft.compiler.passes.inline import inline
@@ -55,7 +56,8 @@ class Flow:
 
     Of results that are ``unread``, those who use them discard bad elements. Those that are
     ``carried`` are unread, but the next round of a loop takes some of their elements, or the user
-    of the loop does. If ``strict``, bad elements count that go into loops and branches.
+    of the loop does. If ``strict``, bad elements count that go into loops and branches. If it looks
+    ``quickly``, operands of products are left out: a NaN there goes through the product.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Flow:
         unread: Collection[Any] = (),
         carried: Collection[Any] = (),
         strict: bool = False,
+        quickly: bool = False,
     ) -> None:
         self.jaxpr = jaxpr
         self.carried = carried
@@ -73,30 +76,36 @@ class Flow:
         self.producer: dict[Any, Any] = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
         self.results = {x for x in jaxpr.outvars if type(x) is not Literal and x not in unread}
         self.users: dict[Any, list[tuple[Any, int]]] = {}
-        for eqn in jaxpr.eqns:
+        results = {x for x in jaxpr.outvars if type(x) is not Literal}
+        for eqn in reversed(jaxpr.eqns):
+            if not eqn.effects and not any(v in results or v in self.users for v in eqn.outvars):
+                continue  # nobody reads what it computes
             for i, x in enumerate(eqn.invars):
                 if type(x) is not Literal:
                     self.users.setdefault(x, []).append((eqn, i))
         self.counting = self._counting()
         # values in memory: where a search backwards may end
         self.solid: set[Any] = set()
-        kept: set[Any] = set()
+        others: set[Any] = set()
         for eqn in jaxpr.eqns:
             if fusible(eqn):
                 continue
-            for x in eqn.invars:
-                if type(x) is not Literal:
-                    self.solid.add(self.source(x))
             known = is_closed(eqn)
-            self.solid.update(v for v in eqn.outvars if known or not is_inexact(v.aval))
+            found = {self.source(x) for x in eqn.invars if type(x) is not Literal}
+            found.update(v for v in eqn.outvars if known or not is_inexact(v.aval))
+            self.solid |= found
+            if not eqn.primitive.products:
+                others |= found
         # a search goes on behind what is not looked at
         self.solid -= {x for x in self.producer if is_inexact(x.aval) and x not in self.counting}
-        kept.update(
+        kept = {
             x for x in self.solid if is_inexact(x.aval) and self._may_be_bad(self.producer.get(x))
-        )
+        }
+        self.signs = Signs(self.producer, VIEWS)
         self._live: dict[Any, Any] = {}
         self.guarded: set[Any] = set()
-        self.looked_at = self._looked_at(kept)
+        self.looked_at = self._looked_at(kept & others if quickly else kept)
+        self.is_whole = not quickly or kept <= self.looked_at
 
     def source(self, x: Any) -> Any:
         """What a value was before it was moved."""

@@ -18,6 +18,7 @@ from weft.compiler.checks import early, predicates
 from weft.compiler.checks.flow import Flow, flat, is_closed, late_results, unread_inside
 from weft.compiler.checks.origins import Origins
 from weft.compiler.checks.replay import Culprit, Second
+from weft.compiler.checks.signs import ABOVE
 from weft.compiler.checks.sites import Around, Site, is_integer
 from weft.compiler.checks.stop import stop_if_p
 from weft.core.caches import per_program
@@ -39,11 +40,16 @@ def stopping(closed: ClosedJaxpr, kinds: Kinds) -> ClosedJaxpr:
 
 
 @per_program
-def telling(closed: ClosedJaxpr, kinds: Kinds) -> tuple[ClosedJaxpr, Any]:
+def telling(closed: ClosedJaxpr, kinds: Kinds, quickly: bool = False) -> tuple[ClosedJaxpr, Any]:
     """The program with one more result, a vector that says which check failed first and in which
-    rounds; and what to ask for the error. None for it where there is nothing to check."""
+    rounds; and what to ask for the error. None for it where there is nothing to check.
+
+    Where that is to cost little, fewer values are looked at. The program can then say that a check
+    failed, but which one failed first is for the one with all checks to say. That one has to run
+    with the same arguments, so programs with effects get all checks at once.
+    """
     body = flat(closed)
-    writer = _Writer(kinds)
+    writer = _Writer(kinds, quickly=quickly and not any(is_closed(eqn) for eqn in body.eqns))
 
     def run(*args: Any) -> list[Any]:
         outs, failure = writer.region(body.jaxpr, body.consts, args)
@@ -54,13 +60,13 @@ def telling(closed: ClosedJaxpr, kinds: Kinds) -> tuple[ClosedJaxpr, Any]:
         return closed, None
     eqns, given = body.eqns, [*body.jaxpr.constvars, *body.jaxpr.invars]
     outs = body.jaxpr.outvars
-    return made, Culprit(kinds, writer.sites, eqns, given, second_look, outs)
+    return made, Culprit(kinds, writer.sites, eqns, given, second_look, outs, writer.is_whole)
 
 
 @per_program
 def passing(closed: ClosedJaxpr, kinds: Kinds) -> tuple[ClosedJaxpr, Any]:
-    """The same program, which gives its arguments back behind all else."""
-    made, culprit = telling(closed, kinds)
+    """The same program with few checks, which gives its arguments back behind all else."""
+    made, culprit = telling(closed, kinds, True)
     jaxpr = made.jaxpr.replace(outvars=[*made.jaxpr.outvars, *made.jaxpr.invars])
     return (made if culprit is None else ClosedJaxpr(jaxpr, made.consts)), culprit
 
@@ -82,11 +88,13 @@ def second_look(
 
 class _Writer:
     """Writes one program with its checks; for a ``second`` look, with those of what operations have
-    made bad."""
+    made bad; ``quickly``, with as few as tell whether one fails."""
 
-    def __init__(self, kinds: Kinds, second: bool = False) -> None:
+    def __init__(self, kinds: Kinds, second: bool = False, quickly: bool = False) -> None:
         self.kinds = kinds
         self.second = second
+        self.quickly = quickly
+        self.is_whole = True  # whether no check was left out
         self.sites: list[Site] = []
         self.ends_early = False  # whether a loop in it may
         # of a loop or branch, results whose bad elements don't count, and those that go on to
@@ -135,7 +143,9 @@ class _Writer:
         def found(eqn: Any, failed: Any, failure: Any, live: Any = None) -> None:
             failures.append((failed, failure))
 
-        self.equations(Flow(jaxpr, unread, carried, self.second), env, found)
+        flow = Flow(jaxpr, unread, carried, self.second, self.quickly)
+        self.is_whole = self.is_whole and flow.is_whole
+        self.equations(flow, env, found)
         first = (_SCALAR(0),)
         for failed, failure in reversed(failures):
             if self.ends_early:  # what ends a loop comes before others
@@ -207,10 +217,11 @@ class _Writer:
         name = eqn.primitive.name
         if self.kinds.division and name in ("div", "rem"):
             live, divisor = flow.live(eqn.outvars[0]), eqn.invars[1]
+            above = flow.signs.of(divisor) == ABOVE  # it cannot be zero
             if live is None and type(divisor) is Var:  # all copies of an element are zero, or none
                 operands = [*operands[:-1], env[flow.source(divisor)]]
             guarded = live is None and flow.discards(eqn.outvars[0])
-            failed = predicates.zero_divisor(eqn, operands, live is not None)
+            failed = None if above else predicates.zero_divisor(eqn, operands, live is not None)
             if not guarded and failed is not None:
                 made.append(("division", failed, live))
         if any(is_integer(v.aval) and self.kinds.wraps(v.aval.dtype) for v in eqn.outvars):

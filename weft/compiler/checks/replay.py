@@ -84,9 +84,11 @@ class Culprit:
         given: Sequence[Any],
         look: Callable[..., Second | None] | None = None,
         outs: Sequence[Any] | None = None,
+        is_whole: bool = True,
     ) -> None:
         self.kinds = kinds
         self.sites = sites
+        self.is_whole = is_whole  # whether the program has all checks, and knows which fails first
         self.eqns = eqns
         self.given = given
         # makes the programs of second looks; and, where one failure may hide others, the results
