@@ -209,6 +209,7 @@ def install(monkeypatch, most=1 << 30, count=1, apart=False):
     monkeypatch.setattr(driver, "in_use", lambda: device())
     monkeypatch.setattr(driver, "copy_in", lambda a, h, n, wait=True: ctypes.memmove(a, h, n))
     monkeypatch.setattr(driver, "copy_out", lambda h, a, n, wait=True: ctypes.memmove(h, a, n))
+    monkeypatch.setattr(driver, "copy_aside", ctypes.memmove)
     monkeypatch.setattr(driver, "moment", lambda stream: None)
     monkeypatch.setattr(driver, "wait_until", lambda event: None)
     monkeypatch.setattr(driver, "copy", lambda t, s, n, stream: ctypes.memmove(t, s, n))

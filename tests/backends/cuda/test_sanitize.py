@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import weft
@@ -78,8 +79,14 @@ def test_what_is_run(capsys, monkeypatch):
 
 def test_programs_of_libraries_are_known(monkeypatch):
     told = "1 commands\n  cublasLtMatmul  [a.py:1 (f)], took 3 us"
-    monkeypatch.setattr(weft, "explain", lambda fun: lambda *args: told)
-    assert sanitized.uses_library(None, ())
+    monkeypatch.setattr(weft, "explain", lambda fun, quiet: lambda *args: told)
+    names = ("cublas", "cufft")
+    x = np.ones(8, np.float32)
+    assert sanitized.uses_library(weft.numpy.negative, (x,), names)
+    assert not sanitized.uses_library(weft.numpy.negative, (x,), names[1:])
+    assert sanitized.uses_library(weft.numpy.fft.rfft, (x,), names[1:])
+    told = "1 commands\n  add_sin: 1 blocks of 256  [a.py:1 (f)]"
+    assert not sanitized.uses_library(weft.numpy.negative, (x,), names)
 
 
 def test_without_the_sanitizer_it_is_skipped(tmp_path):

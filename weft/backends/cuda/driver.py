@@ -176,6 +176,7 @@ class Device:
         self.stream = _new_stream()
         self.capturing = _new_stream()
         self._lanes: list[Any] = []
+        self._copying: Any = None
         # commands of several threads are not mixed: libraries' handles have one stream at a time
         self.lock = threading.RLock()
 
@@ -189,6 +190,12 @@ class Device:
         while len(self._lanes) < count - 1:
             self._lanes.append(_new_stream())
         return [self.capturing, *self._lanes[: count - 1]]
+
+    def copying(self) -> Any:
+        """A stream for copies that what follows doesn't wait for."""
+        if self._copying is None:
+            self._copying = _new_stream()
+        return self._copying
 
     def attribute(self, name: str) -> int:
         value = _INT()
@@ -340,6 +347,17 @@ def copy_out(host: int, address: int, size: int, wait: bool = True) -> None:
         call("cuMemcpyDtoHAsync_v2", host, address, size, stream)
         if wait:
             finish(stream)
+
+
+def copy_aside(host: int, address: int, size: int) -> Any:
+    """Device memory to host memory, once all is done that the stream was given so far; what comes
+    after doesn't wait for that. The moment when the values are there."""
+    aside = device().copying()
+    computed = moment(device().stream)
+    wait_for(aside, computed)
+    destroy_event(computed)
+    call("cuMemcpyDtoHAsync_v2", host, address, size, aside)
+    return moment(aside)
 
 
 def copy(target: int, source: int, size: int, stream: Any) -> None:

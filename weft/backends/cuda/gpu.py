@@ -17,9 +17,9 @@ import numpy as np
 from weft.backends.cuda import dlpack, driver
 from weft.backends.cuda.calls import fast
 from weft.backends.cuda.memory import (
+    Arrival,
     Buffer,
     begin_copy_out,
-    copied_out,
     copy_in,
     copy_out,
     memory_stats,
@@ -232,7 +232,7 @@ class Gpu(DeviceClient):
         self.use()
         if driver.is_patient():
             return None
-        return copied_out(x._owner, storage_dtype(x.aval.dtype), x.aval.shape)
+        return Arrival(x._owner, storage_dtype(x.aval.dtype), x.aval.shape)
 
     # --- other libraries --------------------------------------------------------------------------
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import bisect
 import ctypes
+import sys
 import threading
 from collections import deque
-from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -303,18 +303,31 @@ def begin_copy_out(buffer: Buffer, dtype: Any, shape: tuple[int, ...]) -> None:
         buffer.host = found
 
 
-def copied_out(buffer: Buffer, dtype: Any, shape: tuple[int, ...]) -> Callable[[], np.ndarray]:
-    """Values on their way to the host, as what waits for them, and not for what comes after."""
-    device, found = driver.device(), _landing(dtype, shape)
-    driver.copy_out(found.ctypes.data, buffer.address, found.nbytes, wait=False)
-    moment = driver.moment(device.stream)
+class Arrival:
+    """Values on their way to the host, on a stream that what comes after doesn't wait for."""
 
-    def arrived() -> np.ndarray:
-        device.use()
-        driver.wait_until(moment)
-        return found
+    moment: Any = None
 
-    return arrived
+    def __init__(self, buffer: Buffer, dtype: Any, shape: tuple[int, ...]) -> None:
+        self.device, self.found = driver.device(), _landing(dtype, shape)
+        self.buffer = buffer  # it must not be used again meanwhile
+        place = self.found.ctypes.data
+        self.moment = driver.copy_aside(place, buffer.address, self.found.nbytes)
+
+    def __call__(self) -> np.ndarray:
+        """The values, once they are there."""
+        if self.moment is not None:
+            self.device.use()
+            moment, self.moment = self.moment, None
+            driver.wait_until(moment)
+        return self.found
+
+    def __del__(self) -> None:
+        if self.moment is not None and not sys.is_finalizing():
+            used = driver.in_use()
+            self()  # nobody else may have the memory before
+            if used is not None:
+                used.use()
 
 
 def copy_out(buffer: Buffer, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
