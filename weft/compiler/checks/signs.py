@@ -10,6 +10,7 @@ import numpy as np
 from weft import dtypes
 from weft.core.interpret import literal_value
 from weft.core.jaxpr import Literal
+from weft.core.registry import lookup
 
 UNKNOWN, NOT_BELOW, ABOVE = 0, 1, 2
 
@@ -71,7 +72,7 @@ class Signs:
         then one of its terms is 1."""
         axes = total.primitive.reduction(**total.params)[1]
         power = self.producer.get(total.invars[0])
-        if power is None or power.primitive.name != "exp":
+        if power is None or power.primitive is not lookup("exp"):
             return False
         difference = self.producer.get(power.invars[0])
         if difference is None or difference.primitive.overflows != "difference":
@@ -104,12 +105,12 @@ class Signs:
                     *[x.aval.shape[i] for i in kept],
                 ):
                     return False
-            elif primitive.name == "max" and type(eqn.invars[0]) is Literal:
+            elif primitive is lookup("max") and type(eqn.invars[0]) is Literal:
                 if not np.all(np.isneginf(np.asarray(literal_value(eqn.invars[0]), np.float64))):
                     return False
                 v = eqn.invars[1]
                 continue
-            elif primitive.name != "stop_gradient":
+            elif primitive is not lookup("stop_gradient"):
                 return False
             v = eqn.invars[0]
             if type(v) is Literal:
