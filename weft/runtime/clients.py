@@ -235,6 +235,10 @@ class DeviceClient(Client):
             return host().evaluate(primitive, args, params, places)
         return found if primitive.multiple_results else found[0]
 
+    def most_held(self) -> int:
+        """Bytes of arguments that a call may hold until its checks are looked at."""
+        return MAX_HELD
+
     def small_result(self, x: ArrayImpl) -> Callable[[], np.ndarray] | None:
         """A small array on its way to the host, as what waits for it; None where each call is to
         wait for its results."""
@@ -262,7 +266,7 @@ class DeviceClient(Client):
         *results, failure = found
         checks = _Checks(self, closed, culprit, places)
         may_wait = may_wait and checking.may_wait()
-        kept = _kept([*checks.consts, *args]) if may_wait else None
+        kept = _kept([*checks.consts, *args], self.most_held()) if may_wait else None
         if kept is None or not checks.look_later(failure, kept, args):
             checks.look_now(failure, [*checks.consts, *args])
         return results
@@ -275,7 +279,7 @@ class DeviceClient(Client):
             return None
         if any(type(x) is not ArrayImpl for x in pattern.leaves):
             return None
-        if sum(_bytes(x) for x in pattern.leaves) > MAX_HELD:
+        if sum(_bytes(x) for x in pattern.leaves) > self.most_held():
             return None
         program, culprit = instrument.passing(pattern.closed, asked)
         if culprit is None:
@@ -362,14 +366,14 @@ def _opened(finished: Any) -> Any:
 # The vertex above the results of a call with checks: what builds trees asks it for the results.
 _FINISHED = Kind(_Checks, "custom", _opened, lambda checks, xs: checks.finish(xs), None)
 
-# Bytes of arguments that a call holds until its checks are looked at, and of NumPy arrays that are
-# copied for that.
+# Bytes of arguments that a call holds until its checks are looked at, unless a device has more for
+# that, and of NumPy arrays that are copied for it.
 MAX_HELD, MAX_COPIED = 1 << 28, 1 << 16
 
 
-def _kept(args: Any) -> list[Any] | None:
+def _kept(args: Any, most: int) -> list[Any] | None:
     """Arguments that stay what they are until they are looked at; None where that takes long, or
-    much memory."""
+    more bytes of arrays than ``most``."""
     kept, held = [], 0
     for x in args:
         if type(x) is ArrayImpl:
@@ -380,7 +384,7 @@ def _kept(args: Any) -> list[Any] | None:
                 return None
             x = x.copy()
         kept.append(x)
-    return kept if held <= MAX_HELD else None
+    return kept if held <= most else None
 
 
 def _bytes(x: ArrayImpl) -> int:

@@ -166,12 +166,21 @@ def test_donated_arguments_of_failed_calls_stay(gpu):
 def test_calls_that_hold_much_wait(gpu, monkeypatch):
     f = weft.jit(jnp.sqrt)
     with weft.checks(nan=True):
-        for name in ("MAX_HELD", "MAX_COPIED"):
+        for place, name, most in ((gpu.client, "_most_held", 7), (clients, "MAX_COPIED", 7)):
             x = bad(gpu)
             with monkeypatch.context() as patch:
-                patch.setattr(clients, name, 7)
+                patch.setattr(place, name, most)
                 with pytest.raises(FloatingPointError, match="sqrt made nan"):
-                    f(x if name == "MAX_HELD" else np.asarray(x))
+                    f(x if name == "_most_held" else np.asarray(x))
+
+
+def test_a_gpu_holds_a_part_of_its_memory(gpu, monkeypatch):
+    monkeypatch.setattr(gpu.client, "_most_held", None)
+    monkeypatch.setattr(driver.device(), "memory", lambda: (0, 1 << 37))
+    assert gpu.client.most_held() == 1 << 33
+    monkeypatch.setattr(gpu.client, "_most_held", None)
+    monkeypatch.setattr(driver.device(), "memory", lambda: (0, 1 << 30))
+    assert gpu.client.most_held() == clients.MAX_HELD
 
 
 def test_an_end_of_the_process_says_what_has_failed():

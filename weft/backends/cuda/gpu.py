@@ -109,6 +109,7 @@ class Gpu(DeviceClient):
         """``over`` gives the client of arrays that a sharding divides over several GPUs."""
         self.memory = GpuMemory(self)
         self.number, self._over = number, over
+        self._most_held: int | None = None
         self.dlpack_device = (dlpack.CUDA, number)
         self.target = Cuda(number)
 
@@ -227,6 +228,13 @@ class Gpu(DeviceClient):
     def remember_watched(self, pattern: Any, places: Any, asked: Any) -> bool:
         found = None if driver.is_patient() else self.watched(pattern, places, asked)
         return True if found is None else self.remember(*found)
+
+    def most_held(self) -> int:
+        """A sixteenth of the GPU's memory, but no less than other devices hold."""
+        if self._most_held is None:
+            self.use()
+            self._most_held = max(super().most_held(), driver.device().memory()[1] >> 4)
+        return self._most_held
 
     def small_result(self, x: ArrayImpl) -> Callable[[], np.ndarray] | None:
         self.use()
