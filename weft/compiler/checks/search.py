@@ -200,8 +200,9 @@ def operands(eqn: Any, env: dict[Any, Any], index: tuple[int, ...]) -> str:
     values = [np.asarray(value_of(env, x)) for x in eqn.invars]
     shape = eqn.outvars[0].aval.shape
     name = eqn.primitive.name
-    places = [_broadcast_index(v.shape, shape, index) for v in values]
-    if _is_elementwise(eqn) and all(p is not None for p in places):
+    whole = not _is_elementwise(eqn)
+    places = [None if whole else _broadcast_index(v.shape, shape, index) for v in values]
+    if not whole and all(p is not None for p in places):
         shown = [_number(v[p]) for v, p in zip(values, places, strict=True)]
         sign = sign_of(eqn)
         if sign is not None and len(shown) == 2:
