@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.backends.cuda import planned
 from tests.backends.cuda.host_device import install
 from tests.backends.test_reference import check_samples
 from weft import lax
@@ -389,3 +390,81 @@ def jaxprs_of(closed, name):
         for inner in jaxprs_in_params(eqn.params):
             found += jaxprs_of(inner, name)
     return found
+
+
+PRODUCTS = {
+    "tiles": CASES["tiles"],
+    "rnn": (rnn, [draws(32, 32), draws(3, 16, 32, seed=1)]),
+    "rnn, bfloat16": (
+        rnn,
+        [draws(32, 32, dtype=jnp.bfloat16), draws(3, 16, 32, dtype=jnp.bfloat16)],
+    ),
+    "gradient": (
+        weft.grad(lambda w, xs: jnp.sum(rnn(w, xs)[1] ** 2)),
+        [draws(32, 32), draws(3, 16, 32, seed=1)],
+    ),
+    "two": (
+        lambda f, p: lax.fori_loop(0, 3, lambda i, p: f @ p @ f.T + p[0], p),
+        [draws(24, 24), draws(24, 24, seed=1)],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ["block", *GRIDS])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_compact_texts_of_products_have_the_same_bits(name, kind, monkeypatch):
+    """Units add up in one order, whether their sums are straight code or a loop."""
+    install(monkeypatch)
+    monkeypatch.setattr(commands.LoopKernel, "capturable", False)
+    grid = GRIDS.get(kind, loops.Grid(1, 64))
+    monkeypatch.setattr(assemble, "choose", lambda *given: grid)
+    fun, args = PRODUCTS[name]
+    real, found, lengths = assemble.load, [], []
+
+    def compactly(module, dynamic=0, label=""):
+        if isinstance(module, ptx.GpuModule) and module.compact is not None:
+            shorter = module.compact()
+            assert shorter.functions[-1].parameters == module.functions[-1].parameters
+            lengths.append(len(str(shorter)) / len(str(module)))
+            module = shorter
+        return real(module, dynamic, label)
+
+    for load in (real, compactly):
+        monkeypatch.setattr(assemble, "load", load)
+        run = Target().compile(weft.make_jaxpr(fun)(*args))
+        assert looped(run)
+        found.append(run([np.asarray(x) for x in args]))
+    assert lengths and max(lengths) < 0.9
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(np.asarray(a).view(np.uint8), np.asarray(b).view(np.uint8))
+
+
+def test_modules_of_loops_keep_nothing_of_programs(monkeypatch):
+    install(monkeypatch)
+    monkeypatch.setattr(commands.LoopKernel, "capturable", False)
+    monkeypatch.setattr(assemble, "choose", lambda *given: loops.Grid(1, 64))
+    made, real = [], assemble.load
+
+    def load(module, dynamic=0, label=""):
+        made.append((module, getattr(module, "compact", None)))
+        return real(module, dynamic, label)
+
+    monkeypatch.setattr(assemble, "load", load)
+    fun, args = PRODUCTS["tiles"]
+    Target().compile(weft.make_jaxpr(fun)(*args))
+    ((module, compact),) = [pair for pair in made if pair[1] is not None]
+    assert compact is not None and module.compact is None
+
+
+@pytest.mark.parametrize("rounds", [50, 5000])
+def test_loops_of_many_rounds_have_no_compact_text(rounds, monkeypatch):
+    planned.install(monkeypatch)
+    made = []
+    load = lambda module, dynamic=0, label="": (
+        made.append(module.compact) or planned._kernel(module)
+    )
+    monkeypatch.setattr(assemble, "load", load)
+    step = lambda i, x: lax.fori_loop(0, 10, lambda i, x: jnp.sin(x @ x), x)
+    x = weft.ShapeDtypeStruct((24, 24), np.dtype(np.float32))
+    planned.planned(lambda x: lax.fori_loop(0, rounds // 10, step, x), x)
+    assert [x is not None for x in made] == [rounds < 4096]

@@ -28,7 +28,7 @@ from weft.backends.cuda.schedule import (
 )
 from weft.backends.cuda.text import runs
 from weft.backends.cuda.text.join import render as render_joined
-from weft.backends.cuda.text.loops import Writer
+from weft.backends.cuda.text.loops import Text, text_of
 from weft.backends.cuda.text.render import render
 from weft.base import disk, knobs, observing, progress
 from weft.base.background import is_leaving
@@ -464,10 +464,11 @@ class Assembler:
         key = ("run", run.grid, same, runs.key_of(items))
         if key not in self.kernels:
             alike = lambda a, b: (min(a, b), max(a, b)) in same
-            writer = Writer(run.grid, alike, len(slots), driver.device().shared_memory)
+            most = driver.device().shared_memory
+            early = not run.grid.waits
             try:
-                text = writer.whole(items, lambda slot: 0, not run.grid.waits)
-                self.kernels[key] = load(text.module, text.dynamic, self.label), text
+                text = text_of(run.grid, alike, len(slots), most, items, lambda slot: 0, early)
+                self.kernels[key] = self.loaded(text), text
             except Unfit:
                 self.kernels[key] = None
         if self.kernels[key] is None:
@@ -486,6 +487,12 @@ class Assembler:
         self._reads(found, [i not in runs.written(items) for i in text.slots])
         self.operations[id(found)] = sum(operations(part.schedule) for _, part in units if part)
         return [*before, found]
+
+    def loaded(self, text: Text) -> Any:
+        """The kernel of a loop; its module, which is kept, then holds nothing of the program."""
+        function = load(text.module, text.dynamic, self.label)
+        text.module.compact = None
+        return function
 
     def node(self, node: Any) -> list[Any]:
         """The commands of a node that is no kernel."""
@@ -834,9 +841,9 @@ class Assembler:
         item, grid = made
         state = self.slot("temp", 4)
         largest = lambda slot: max(self.sizes[s] for s in self.under(slot))
-        writer = Writer(grid, self.same_memory, state, driver.device().shared_memory)
+        most = driver.device().shared_memory
         try:
-            text = writer.whole([*first, item], largest)
+            text = text_of(grid, self.same_memory, state, most, [*first, item], largest)
         except Unfit as error:
             return str(error)
         swaps = tuple((s.first, s.second) for s in node.body if isinstance(s, Swap))
@@ -846,7 +853,7 @@ class Assembler:
             rounds, odd = "while", False
         many = "barrier" if text.barriers == 1 else "barriers"
         told = f"{rounds}, {text.barriers} {many} a round"
-        function = load(text.module, text.dynamic, self.label)
+        function = self.loaded(text)
         spots = tuple(map(c.Spot, text.slots))
         swaps = swaps if odd else ()
         if state in text.slots:

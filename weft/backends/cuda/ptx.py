@@ -52,7 +52,7 @@ TOGETHER = "barrier.cluster.arrive.aligned"
 SOON_TEXT, SOON_DYNAMIC_TEXT = range(1 << 11, 1 << 19), range(1 << 11, 1 << 17)
 # Code of more characters has a second text for first calls, with loops over the elements of a
 # thread, if that is at most this share of its length: writing a text takes time, too.
-COMPACT_TEXT, COMPACT_SHARE = 5 << 10, 0.8
+COMPACT_TEXT, COMPACT_SHARE = 5 << 10, 0.9
 # Threads of a block that fits even if each of them has the most registers.
 MAX_UNBOUNDED_THREADS = 256
 # What instructions are called that all threads of a warp have to come to together.

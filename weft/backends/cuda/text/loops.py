@@ -32,18 +32,23 @@ MOST_FIXED = 40 << 10
 # Bytes of a chunk of both sides of a product.
 MOST_CHUNK = 96 << 10
 _NARROW = {BF16: 1, F16: 2}
+# Elements that a thread reads before it writes them to shared memory; in compact texts.
+_BATCHED, _FEW_BATCHED = 8, 2
+# Rounds of loops that have a compact text at most: one takes microseconds more with it.
+MAX_COMPACT_ROUNDS = 4096
 # Words that say where the sides of a product and its sums are in shared memory.
 _ROOMS = ("left_room", "right_room", "sums_room")
 
 
 class Text(Record):
     """A module, the slots that its parameters are, the bytes of shared memory that a launch gives
-    it, and how many barriers a round has."""
+    it, how many barriers a round has, and whether there are products in it."""
 
     module: GpuModule
     slots: tuple[int, ...]
     dynamic: int
     barriers: int
+    multiplies: bool
 
 
 class _Function(Threads):
@@ -96,11 +101,20 @@ class _SerialFunction(_Function, SerialText):
 class Writer(Launch):
     """The kernel of a loop, or of kernels that follow each other, while it is written.
 
-    A block has ``most_shared`` bytes of shared memory.
+    A block has ``most_shared`` bytes of shared memory. ``compact`` asks for few instructions, for
+    first calls.
     """
 
-    def __init__(self, grid: Grid, same_memory: SameMemory, state: int, most_shared: int) -> None:
+    def __init__(
+        self,
+        grid: Grid,
+        same_memory: SameMemory,
+        state: int,
+        most_shared: int,
+        compact: bool = False,
+    ) -> None:
         super().__init__(grid, same_memory, state)
+        self.compact = compact
         self.blocks, self.threads = grid.blocks, grid.threads
         self.most_shared = most_shared
         self.before: list[str] = []  # what is done once, before the loop
@@ -309,6 +323,8 @@ class Writer(Launch):
             "RAGGED_DEPTH": int(shape.depth % chunk > 0),
             "LEFT_KEPT": int(kept[0]),
             "RIGHT_KEPT": int(kept[1]),
+            "BATCHED": _FEW_BATCHED if self.compact else _BATCHED,
+            "ROLLED": units // 4 * 4 if self.compact else 0,
         }
         mains: list[Any] = [stubs.product]
         for i, stub in enumerate((stubs.keep_left, stubs.keep_right)):
@@ -479,4 +495,37 @@ class Writer(Launch):
             self.modules.append(Module([giving(name, lines)]))
         groups = [group(0, "nounwind"), group(1, "nounwind", f'"nvvm.maxntid"="{self.threads}"')]
         cluster = self.blocks if self.grid.cluster else 0
-        return Text(self.module(groups, early, cluster), slots, dynamic, self.barriers)
+        module = self.module(groups, early, cluster)
+        return Text(module, slots, dynamic, self.barriers, bool(self.rooms))
+
+
+def text_of(
+    grid: Grid,
+    same_memory: SameMemory,
+    state: int,
+    most_shared: int,
+    items: Sequence[Any],
+    sizes: Callable[[int], int],
+    early: bool = False,
+) -> Text:
+    """The text of items that follow each other (`Writer.whole`). With products, its module has a
+    compact text as well, with loops over what adds up and what is copied, if rounds are few."""
+
+    def make(compact: bool) -> Text:
+        writer = Writer(grid, same_memory, state, most_shared, compact)
+        return writer.whole(items, sizes, early)
+
+    text = make(False)
+    if text.multiplies and _rounds(items) <= MAX_COMPACT_ROUNDS:
+        text.module.compact = lambda: make(True).module
+    return text
+
+
+def _rounds(items: Sequence[Any]) -> int:
+    """The rounds of the longest of some loops, with those around it; unknown ones count as one."""
+    most = 1
+    for item in items:
+        if isinstance(item, Region):
+            own = item.node.trips if isinstance(item.node, For) else 1
+            most = max(most, own * max(map(_rounds, item.regions), default=1))
+    return most

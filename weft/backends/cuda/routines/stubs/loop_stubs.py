@@ -33,10 +33,11 @@ follow = External(void, (ptr, i64))  # what is done with an element of the produ
 C: Any = f32  # what is summed in
 # TILE_, OWN_: rows and columns of a tile, of a thread's part of it. CHUNK, UNITS: depth of a chunk,
 # units that share a chunk. LEFT_KEPT, RIGHT_KEPT: whether shared memory has a side already.
+# BATCHED: elements that a thread reads before it writes them to shared memory. ROLLED: units, a
+# multiple of four, whose sums a loop adds up; the code for others is straight.
 
 # Elements of a thread along a row, neighbours in depth that are read at once, and padding.
 FOUR = 4
-BATCHED = 8  # elements that a thread reads before it writes them to shared memory
 
 
 FIRST_BIT = 1 << 31
@@ -168,6 +169,7 @@ def stage_left(
     TILE_ROWS: static,
     CHUNK: static,
     THREADS: static,
+    BATCHED: static,
 ) -> void:
     """A chunk of a tile's rows to shared memory, zeros beyond the edges."""
     kept = stack(BATCHED * 8)
@@ -199,6 +201,7 @@ def stage_right(
     TILE_COLUMNS: static,
     CHUNK: static,
     THREADS: static,
+    BATCHED: static,
 ) -> void:
     """A chunk of a tile's columns to shared memory, zeros beyond the edges."""
     kept = stack(BATCHED * 8)
@@ -232,13 +235,22 @@ def keep_right(right: ptr, *, TILES: static) -> void:
         stage_right(right, block(), 0)
 
 
-def sum_of_units(e: i64, *, TILE_ROWS: static, TILE_COLUMNS: static, UNITS: static) -> C:
+def sum_of_units(
+    e: i64, *, TILE_ROWS: static, TILE_COLUMNS: static, UNITS: static, ROLLED: static
+) -> C:
     """An element of what all units have, four chains of sums at a time."""
     chains = stack(FOUR * 8)
     for n in unrolled(FOUR):
         C[chains, n] = C(0)
-    for n in unrolled(UNITS):
-        at = n * (TILE_ROWS * TILE_COLUMNS) + e
+    if ROLLED > 0:
+        first = i64(0)
+        while first < ROLLED:
+            for n in unrolled(FOUR):
+                at = (first + n) * (TILE_ROWS * TILE_COLUMNS) + e
+                C[chains, n] = C[chains, n] + C[sums_room(), at]
+            first = first + FOUR
+    for n in unrolled(UNITS - ROLLED):
+        at = (ROLLED + n) * (TILE_ROWS * TILE_COLUMNS) + e
         C[chains, n % FOUR] = C[chains, n % FOUR] + C[sums_room(), at]
     return (C[chains, 0] + C[chains, 1]) + (C[chains, 2] + C[chains, 3])
 
