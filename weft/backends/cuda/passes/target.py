@@ -9,6 +9,7 @@ from weft.backends.cuda.passes.attention import attention
 from weft.backends.cuda.passes.attention_decode import decode
 from weft.backends.cuda.passes.attention_packed import pack
 from weft.backends.cuda.passes.attention_views import straighten
+from weft.backends.cuda.passes.boxes import boxes
 from weft.backends.cuda.passes.factors import factors
 from weft.backends.cuda.passes.fresh import fresh
 from weft.backends.cuda.passes.orders import orders
@@ -61,6 +62,7 @@ class GpuTarget(Target):
         Pass("orders", "program", lambda closed, _: orders(closed)),
         Pass("fresh", "program", lambda closed, _: fresh(closed)),
         Pass("triangles", "program", lambda closed, _: triangles(closed)),
+        Pass("boxes", "program", lambda closed, _: boxes(closed)),
     )
 
     def keeps(self, eqn: Any) -> bool:
