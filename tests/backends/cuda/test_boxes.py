@@ -9,6 +9,7 @@ from tests.backends.cuda.host_device import install
 from tests.backends.cuda.test_program import compiled
 from weft import lax
 from weft import numpy as jnp
+from weft.backends.cuda import commands
 from weft.backends.cuda.passes.boxes import boxes
 from weft.base import knobs
 
@@ -108,3 +109,26 @@ def test_small_boxes_of_arrays_are_set_in_place():
     assert "select_n" not in names(lambda u: u.at[0].set(u[1]))
     assert "select_n" not in names(lambda u: u.at[1:-1].add(3))
     assert names(lambda u: (u * 2).at[:4].set(1)).count("select_n") == 1
+
+
+def in_rounds(u):
+    step = lambda u, _: (stencil(u), None)
+    return (lax.scan(step, u, None, length=4)[0] ** 2).sum()
+
+
+def test_gradients_of_loops(x, monkeypatch):
+    """The places of boxes are made outside of a loop that is taken gradients of."""
+    install(monkeypatch)
+    with knobs.scope(backend="reference"):
+        want = np.asarray(weft.grad(in_rounds)(jnp.asarray(x)))
+    (got,) = compiled(weft.grad(in_rounds), x)([x])
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+def test_rounds_of_gradients_are_one_kernel(monkeypatch):
+    planned.install(monkeypatch)
+    x = weft.ShapeDtypeStruct((1024, 1024), F32)
+    made = planned.planned(weft.grad(in_rounds), x)
+    loops = [c for c in made.commands if isinstance(c, commands.LoopedFor)]
+    assert loops
+    assert all(len([c for c in loop.body if type(c) is commands.Launched]) == 1 for loop in loops)

@@ -16,7 +16,7 @@ from weft.compiler.fuse import fusible
 from weft.compiler.passes.contract import Writer, uses_of
 from weft.core.avals import ShapedArray
 from weft.core.interpret import literal_value
-from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal
+from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, Var
 
 # Boxes of this part of an array, at least, are worth reading the rest of it.
 MIN_PART = 0.5
@@ -32,6 +32,7 @@ Box = list[tuple[int, int]]  # the first element and the extent, along each axis
 
 def boxes(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The program with such boxes as choices."""
+    closed = _with_places_inside(closed)
     jaxpr = closed.jaxpr
     if not any(_is_box(eqn) for eqn in jaxpr.eqns):
         return closed
@@ -59,6 +60,46 @@ def boxes(closed: ClosedJaxpr) -> ClosedJaxpr:
     if not chosen:
         return closed
     return ClosedJaxpr(jaxpr.replace(eqns=eqns), closed.consts)
+
+
+def _with_places_inside(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The program whose loops over rows make constants themselves that say where boxes are."""
+    made: dict[Any, JaxprEqn] = {}
+    eqns: list[JaxprEqn] = []
+    for eqn in closed.jaxpr.eqns:
+        if eqn.primitive.name == "scan":
+            eqn = _with_own_places(eqn, made)
+        eqns.append(eqn)
+        made.update((v, eqn) for v in eqn.outvars)
+    if all(a is b for a, b in zip(eqns, closed.jaxpr.eqns, strict=True)):
+        return closed
+    return ClosedJaxpr(closed.jaxpr.replace(eqns=eqns), closed.consts)
+
+
+def _with_own_places(eqn: JaxprEqn, made: dict[Any, JaxprEqn]) -> JaxprEqn:
+    body = eqn.params["jaxpr"]
+    invars, first = list(body.jaxpr.invars), list[JaxprEqn]()
+    for i, v in enumerate(eqn.invars[: eqn.params["num_consts"]]):
+        if type(v) is not Literal and v.aval.dtype.kind == "i" and v.aval.shape:
+            if _value(v, made) is not None:
+                invars[i] = Var(v.aval)
+                first += _copied(v, body.jaxpr.invars[i], made)
+    if not first:
+        return eqn
+    inner = body.jaxpr.replace(invars=invars, eqns=[*first, *body.jaxpr.eqns])
+    return eqn.replace(params={**eqn.params, "jaxpr": ClosedJaxpr(inner, body.consts)})
+
+
+def _copied(v: Any, to: Any, made: dict[Any, JaxprEqn]) -> list[JaxprEqn]:
+    """Equations that make a constant once more."""
+    eqn, before, invars = made[v], list[JaxprEqn](), list[Any]()
+    for x in eqn.invars:
+        if type(x) is not Literal:
+            own = Var(x.aval)
+            before += _copied(x, own, made)
+            x = own
+        invars.append(x)
+    return [*before, eqn.replace(invars=invars, outvars=[to])]
 
 
 def _array(eqn: JaxprEqn) -> Any:
