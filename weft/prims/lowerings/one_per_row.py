@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.dtypes import issubdtype
 from weft.prims.index_dims import GatherScatterMode
 from weft.prims.lowerings.tools import bind, dtype_of, like, spread, where
 from weft.prims.shape import iota
@@ -39,9 +40,8 @@ def _fits(avals: Any, params: Any) -> bool:
         return False
     if list(numbers.scatter_indices_batching_dims) != sorted(numbers.scatter_indices_batching_dims):
         return False
-    return operand.dtype.kind in "iuf" and np.prod(updates.shape) == np.prod(
-        [operand.shape[i] for i in rest]
-    )
+    real = any(issubdtype(operand.dtype, kind) for kind in (np.integer, np.floating))
+    return real and np.prod(updates.shape) == np.prod([operand.shape[i] for i in rest])
 
 
 FITS = {"add": _fits}

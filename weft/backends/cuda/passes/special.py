@@ -4,7 +4,8 @@ A scatter that adds to one element of each row, as the gradient of picking one i
 comparison of positions; the zeros it would add to are never written. A convolution whose window
 has one element, or whose window is all there is, becomes a product of matrices; one with strides,
 of few channels, one without, of more; one with other padding before than after, one of what is
-padded; of narrow floats with channels first, one with channels last. A product of vectors and
+padded; of narrow floats with channels first, one with channels last. One of a dilated image with a
+filter for each channel becomes a sum over the filter's elements. A product of vectors and
 matrices becomes sums, which fuse.
 """
 
@@ -19,7 +20,8 @@ from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 _LOWERINGS = {
     "scatter-add": ("one_per_row.add",),
     "conv_general_dilated": (
-        *("pointwise.convolve", "folded.convolve", "padded.convolve", "channels_last.convolve"),
+        *("pointwise.convolve", "taps.convolve", "folded.convolve", "padded.convolve"),
+        "channels_last.convolve",
     ),
     "dot_general": ("vectors.dot",),
 }
