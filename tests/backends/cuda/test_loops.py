@@ -13,6 +13,7 @@ from weft import numpy as jnp
 from weft.backends.cuda import assemble, commands, driver, loops, program, ptx
 from weft.backends.cuda.groups import Access
 from weft.backends.cuda.schedule import Schedule
+from weft.backends.cuda.text import loops as text_loops
 from weft.base import knobs
 from weft.compiler.pipeline import simplify
 from weft.control.while_loop import While
@@ -259,7 +260,7 @@ def rows_of(rows, length):
 
 def test_loops_that_need_more_shared_memory_stay_commands(monkeypatch):
     install(monkeypatch)
-    monkeypatch.setattr(driver.device(), "shared_memory", 16 << 10)
+    monkeypatch.setattr(driver.device(), "shared_memory", 4 << 10)
     args = draws(64, 64), draws(4, 64, 64)
     run = Target().compile(weft.make_jaxpr(rnn)(*args))
     assert (
@@ -468,3 +469,39 @@ def test_loops_of_many_rounds_have_no_compact_text(rounds, monkeypatch):
     x = weft.ShapeDtypeStruct((24, 24), np.dtype(np.float32))
     planned.planned(lambda x: lax.fori_loop(0, rounds // 10, step, x), x)
     assert [x is not None for x in made] == [rounds < 4096]
+
+
+@pytest.mark.parametrize("kind", ["block", *GRIDS])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_sides_that_stay_take_most_of_the_shared_memory(name, kind, monkeypatch):
+    """With any amount of it: a side stays where there is room, chunks get smaller where not."""
+    install(monkeypatch)
+    monkeypatch.setattr(commands.LoopKernel, "capturable", False)
+    monkeypatch.setattr(text_loops, "MOST_CHUNK", 1 << 10)
+    monkeypatch.setattr(text_loops, "MOST_KEPT", 1 << 10)
+    monkeypatch.setattr(text_loops, "RESERVED", 64)
+    grid = GRIDS.get(kind, loops.Grid(1, 64))
+    monkeypatch.setattr(assemble, "choose", lambda *given: grid)
+    fun, args = PRODUCTS[name]
+    texts = []
+    real = text_loops.Writer.whole
+
+    def whole(writer, *given):
+        found = real(writer, *given)
+        texts.append((writer.has_large, "keep_" in str(found.module)))
+        assert writer.kept + writer.shared + writer.fixed <= writer.most_shared
+        return found
+
+    monkeypatch.setattr(text_loops.Writer, "whole", whole)
+    with knobs.scope(backend="native"):
+        want = weft.tree.leaves(weft.jit(fun)(*args))
+    for size in (6, 9, 12, 18, 24, 40, 200):
+        monkeypatch.setattr(driver.device(), "shared_memory", size << 10)
+        got = Target().compile(weft.make_jaxpr(fun)(*args))([np.asarray(x) for x in args])
+        tol = 0.05 if args[0].dtype == jnp.bfloat16 else 2e-5
+        for a, b in zip(got, want, strict=True):
+            a, b = np.asarray(a, np.float32), np.asarray(b).astype(np.float32)
+            np.testing.assert_allclose(a, b, rtol=tol, atol=tol * abs(b).max())
+    assert all(kept or not large for large, kept in texts)
+    if name != "tiles":  # which has more tiles than the grid has blocks
+        assert any(large for large, _ in texts) or kind == "block"

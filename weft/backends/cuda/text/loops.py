@@ -27,6 +27,8 @@ from weft.kernel.spec import verify
 
 # Bytes of shared memory of a block, of GPUs that have it, that sides of products may stay in.
 MOST_KEPT = 100 << 10
+# Bytes of it that are left for what isn't known yet, where a side has more.
+RESERVED = 4 << 10
 # Bytes of it that a module may declare; a launch can give it more.
 MOST_FIXED = 40 << 10
 # Bytes of a chunk of both sides of a product.
@@ -102,7 +104,7 @@ class Writer(Launch):
     """The kernel of a loop, or of kernels that follow each other, while it is written.
 
     A block has ``most_shared`` bytes of shared memory. ``compact`` asks for few instructions, for
-    first calls.
+    first calls. ``large`` is whether a side of a product may stay in most of the shared memory.
     """
 
     def __init__(
@@ -112,9 +114,11 @@ class Writer(Launch):
         state: int,
         most_shared: int,
         compact: bool = False,
+        large: bool = True,
     ) -> None:
         super().__init__(grid, same_memory, state)
         self.compact = compact
+        self.large, self.has_large = large, False
         self.blocks, self.threads = grid.blocks, grid.threads
         self.most_shared = most_shared
         self.before: list[str] = []  # what is done once, before the loop
@@ -279,18 +283,36 @@ class Writer(Launch):
         wide = item.dtype == F64
         width = 8 if wide else 4
         depth = -(-shape.depth // 4) * 4
-        most = max(16, MOST_CHUNK // width // (rows + columns + 8) // 4 * 4)
-        chunk = min(depth, most)
         across, down = -(-shape.columns // columns), -(-shape.rows // rows)
         tiles = shape.batch * across * down
-        units = min(self.threads // (rows // own * (columns // 4)), chunk // 4)
-        sizes = (rows * (chunk + 4) * width, chunk * (columns + 4) * width)
-        sums = units * rows * columns * width
+        most_units = self.threads // (rows // own * (columns // 4))
+
+        def rooms(chunk: int) -> tuple[int, int, int]:
+            """Bytes of a chunk of both sides, and of the sums of the units that share it."""
+            sums = min(most_units, chunk // 4) * rows * columns * width
+            return rows * (chunk + 4) * width, chunk * (columns + 4) * width, sums
+
+        free = self.most_shared - self.kept - self.fixed - RESERVED
+        room = min(MOST_CHUNK, free - most_units * rows * columns * width)
+        chunk = min(depth, max(16, room // width // (rows + columns + 8) // 4 * 4))
+        still = [tiles <= self.blocks and not self.changes(slot) for slot in item.slots[:2]]
+        large = -1
+        if self.large and chunk < depth and any(still):
+            # one side may stay beside what products have in turn
+            whole = rooms(depth)
+            large = max((i for i in range(2) if still[i]), key=lambda i: whole[i])
+            if whole[large] + max(self.shared, sum(whole) - whole[large]) > free:
+                large = -1
+        if large >= 0:
+            self.has_large, chunk = True, depth
+        left_size, right_size, sums = rooms(chunk)
+        units = sums // (rows * columns * width)
+        sizes = left_size, right_size
         kept = [False, False]
         places = [0, 0, 0]
-        whole = tiles <= self.blocks and chunk >= shape.depth
         for i, size in enumerate(sizes):
-            if whole and not self.changes(item.slots[i]) and self.kept + size < MOST_KEPT:
+            fits = large in (-1, i) and (large == i or self.kept + size < MOST_KEPT)
+            if still[i] and chunk >= shape.depth and fits:
                 kept[i], places[i] = True, self.kept
                 self.kept += -(-size // 16) * 16
         used = 0
@@ -511,13 +533,20 @@ def text_of(
     """The text of items that follow each other (`Writer.whole`). With products, its module has a
     compact text as well, with loops over what adds up and what is copied, if rounds are few."""
 
-    def make(compact: bool) -> Text:
-        writer = Writer(grid, same_memory, state, most_shared, compact)
-        return writer.whole(items, sizes, early)
+    def writer(compact: bool, large: bool) -> Writer:
+        return Writer(grid, same_memory, state, most_shared, compact, large)
 
-    text = make(False)
+    first = writer(False, True)
+    try:
+        text = first.whole(items, sizes, early)
+    except Unfit:
+        if not first.has_large:
+            raise
+        first.has_large = False
+        text = writer(False, False).whole(items, sizes, early)
     if text.multiplies and _rounds(items) <= MAX_COMPACT_ROUNDS:
-        text.module.compact = lambda: make(True).module
+        large = first.has_large
+        text.module.compact = lambda: writer(True, large).whole(items, sizes, early).module
     return text
 
 
