@@ -5,7 +5,7 @@ import pytest
 
 import weft
 from tests.backends.cuda import planned
-from tests.backends.cuda.host_device import install
+from tests.backends.cuda.host_device import install, install_client
 from tests.backends.cuda.test_program import compiled
 from weft import lax
 from weft import numpy as jnp
@@ -72,6 +72,20 @@ def test_choices_give_what_updates_give(name, x, monkeypatch):
     with knobs.scope(backend="reference"):
         (got,) = weft.core.eval_jaxpr(made.jaxpr, made.consts, x)
     same(np.asarray(got), want)
+
+
+def test_boxes_of_keys(monkeypatch):
+    install_client(monkeypatch)
+    keys = weft.random.split(weft.random.key(0), 8)
+
+    def drawn(keys):
+        keys = keys.at[1:7].set(keys[:6])
+        return lax.fori_loop(0, 2, lambda i, k: k.at[2:8].set(k[1:7]), keys)
+
+    with weft.default_device(weft.devices("cuda")[0]):
+        got = weft.random.key_data(weft.jit(drawn)(keys))
+    data = np.asarray(weft.random.key_data(keys))
+    np.testing.assert_array_equal(got, data[[0, 0, 0, 0, 1, 2, 3, 4]])
 
 
 @pytest.mark.parametrize("trips", [1, 2, 5])

@@ -80,7 +80,7 @@ def _with_own_places(eqn: JaxprEqn, made: dict[Any, JaxprEqn]) -> JaxprEqn:
     body = eqn.params["jaxpr"]
     invars, first = list(body.jaxpr.invars), list[JaxprEqn]()
     for i, v in enumerate(eqn.invars[: eqn.params["num_consts"]]):
-        if type(v) is not Literal and v.aval.dtype.kind == "i" and v.aval.shape:
+        if type(v) is not Literal and _is_plain(v) and v.aval.dtype.kind == "i" and v.aval.shape:
             if _value(v, made) is not None:
                 invars[i] = Var(v.aval)
                 first += _copied(v, body.jaxpr.invars[i], made)
@@ -109,7 +109,13 @@ def _array(eqn: JaxprEqn) -> Any:
 
 def _is_box(eqn: JaxprEqn) -> bool:
     name = eqn.primitive.name
-    return name in ("scatter", "scatter-add", "dynamic_update_slice") and not eqn.effects
+    sets = name in ("scatter", "scatter-add", "dynamic_update_slice")
+    return sets and not eqn.effects and _is_plain(eqn.outvars[0])
+
+
+def _is_plain(v: Any) -> bool:
+    """Whether a value is an array of numbers: no key of random numbers, and no reference."""
+    return isinstance(v.aval, ShapedArray) and isinstance(v.aval.dtype, np.dtype)
 
 
 def _is_computed(eqn: JaxprEqn) -> bool:
