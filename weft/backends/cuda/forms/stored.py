@@ -83,7 +83,7 @@ def keep(walked: Identity, made: Assembled) -> None:
         file = io.BytesIO()
         try:
             _Writer(file, walked).dump(form)
-        except (_Tied, pickle.PicklingError, TypeError, AttributeError):
+        except (_Tied, pickle.PicklingError, TypeError, AttributeError, ValueError):
             return None
         return name, file.getvalue()
 
