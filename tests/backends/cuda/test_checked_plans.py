@@ -125,3 +125,19 @@ def test_bad_numbers_that_were_passed_in_raise_nothing(gpu):
     with weft.checks(nan=True):
         found = weft.jit(layers)(*[weft.device_put(x, gpu) for x in (bad, X, X)])
         assert np.isnan(np.asarray(found)).any()
+
+
+def test_without_memory_for_all_checks_a_failure_is_named_by_fewer(gpu, monkeypatch):
+    real, runs = gpu.client.run, []
+
+    def run(*given):
+        runs.append(given)
+        if len(runs) > 1:
+            raise weft.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory on the GPU")
+        return real(*given)
+
+    monkeypatch.setattr(gpu.client, "run", run)
+    x = weft.device_put(X, gpu)
+    with weft.checks(nan=True), pytest.raises(FloatingPointError, match="log made nan at"):
+        weft.block_until_ready(weft.jit(between)(x, x))
+    assert len(runs) == 2
