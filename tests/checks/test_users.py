@@ -389,3 +389,16 @@ def test_what_is_right_raises_nothing(name):
     assert not any(np.isnan(y).any() for y in map(np.asarray, weft.tree.leaves(found)))
     for y, z in zip(weft.tree.leaves(found), weft.tree.leaves(want), strict=True):
         np.testing.assert_allclose(y, z, rtol=1e-5, atol=1e-5)
+
+
+def test_a_function_of_weft_s_own_stands_where_it_is_given():
+    """Branches and loops that are `jnp.log` share no line."""
+    lines = []
+    for branch in (
+        lambda v: lax.cond(v > -2, jnp.log, lambda v: v, v),
+        lambda v: lax.cond(v < 2, jnp.log, lambda v: v, v),
+    ):
+        with weft.checks(nan=True), pytest.raises(FloatingPointError) as caught:
+            weft.jit(branch)(F(-1))
+        lines.append(str(caught.value).split("test_users.py:")[1].split(",")[0])
+    assert int(lines[1]) == int(lines[0]) + 1

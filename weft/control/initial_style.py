@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from weft.base import history, knobs, observing
+from weft.base import history, knobs, observing, source
 from weft.base.functional import either, name_of, weakref_lru_cache
 from weft.core.ad import Zero, is_undef
 from weft.core.batching import moveaxis
@@ -34,8 +34,16 @@ def _context() -> Any:
 
 
 @weakref_lru_cache(context=_context)
-def _trace_cell(fun: Any, in_tree: PyTreeDef, in_avals: tuple[Any, ...]) -> list[Any]:
+def _trace_cell(fun: Any, in_tree: PyTreeDef, in_avals: tuple[Any, ...], line: Any) -> list[Any]:
     return []
+
+
+def _line_of(fun: Any) -> Any:
+    """Where a function of weft's own is given to control flow: its operations stand there."""
+    if not str(getattr(fun, "__module__", "")).startswith("weft."):
+        return None
+    here = source.current()
+    return here.code, here.lasti
 
 
 def stage_tree_function(
@@ -47,10 +55,10 @@ def stage_tree_function(
     """The program of a function of positional trees, and the structure of its result.
 
     ``in_tree`` is the structure of the tuple of arguments. A function is traced once for the same
-    types while it lives, unless it closes over tracers.
+    types while it lives, unless it closes over tracers; one of weft's own once for each line.
     """
     try:
-        cell = _trace_cell(fun, in_tree, tuple(in_avals))
+        cell = _trace_cell(fun, in_tree, tuple(in_avals), _line_of(fun))
     except TypeError:  # neither weak references to it nor a hash: nothing to remember it by
         return _stage(fun, in_tree, in_avals, debug)
     if not cell:
