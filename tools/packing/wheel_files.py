@@ -34,9 +34,13 @@ def without_comments(text: str) -> str:
     return _STRING_OR_COMMENT.sub(lambda found: found[1] or "", text)
 
 
-# Rooms without public names (docs/support.md).
+# Rooms without public names (docs/support.md), and modules of others that have none.
 INTERNAL = re.compile(
-    "weft/(backends|compiler|division|export/factorisations|kernel|prims/lowerings|stablehlo)/"
+    "weft/(backends|compiler|division|export/factorisations|kernel|parallel/transport"
+    "|prims/lowerings|stablehlo)/"
+    r"|weft/runtime/(?!(array|client|compiling|devices|function|places)\.py)"
+    r"|weft/base/(checking|disk|events|forks|helpers|history|observing|progress|shares|sizes|surplus"
+    r"|text)\.py"
 )
 
 
