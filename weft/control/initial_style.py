@@ -39,8 +39,12 @@ def _trace_cell(fun: Any, in_tree: PyTreeDef, in_avals: tuple[Any, ...], line: A
 
 
 def _line_of(fun: Any) -> Any:
-    """Where a function of weft's own is given to control flow: its operations stand there."""
+    """Where a function of weft's own is given to control flow: its operations stand there. One that
+    was made for another function has that one's lines."""
     if not str(getattr(fun, "__module__", "")).startswith("weft."):
+        return None
+    name = getattr(fun, "__qualname__", None)
+    if type(name) is not str or "<locals>" in name:
         return None
     here = source.current()
     return here.code, here.lasti
