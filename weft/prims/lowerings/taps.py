@@ -75,7 +75,8 @@ def _fits(avals: Any, params: Any) -> bool:
     x, w = avals
     xs, ws, _ = params["dimension_numbers"]
     groups = params["feature_group_count"]
-    if x.dtype != w.dtype or x.dtype.name not in _TYPES or max(params["lhs_dilation"]) == 1:
+    dilated = any(by > 1 for by in params["lhs_dilation"])
+    if x.dtype != w.dtype or x.dtype.name not in _TYPES or not dilated:
         return False
     if params["batch_group_count"] > 1 or not groups == x.shape[xs[1]] == w.shape[ws[0]] > 1:
         return False
