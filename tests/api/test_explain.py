@@ -356,13 +356,17 @@ def test_functions_with_effects_are_measured_in_one_run():
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_measured_time_is_that_of_all_threads_together(threads):
     x = jnp.ones(1 << 20)
-    with weft.num_threads(threads):
-        began = time.perf_counter()
-        told = weft.explain(lambda x: jnp.sin(jnp.exp(x)), quiet=True, measure=True)(x)
-        spent = time.perf_counter() - began
-    (kernel,) = told.steps
+    for _ in range(3):  # the clock of a virtual machine may jump
+        with weft.num_threads(threads):
+            began = time.perf_counter()
+            told = weft.explain(lambda x: jnp.sin(jnp.exp(x)), quiet=True, measure=True)(x)
+            spent = time.perf_counter() - began
+        (kernel,) = told.steps
+        fast = kernel.moved / kernel.seconds > 1e12  # bytes a second that no memory has
+        if not fast:
+            break
     assert kernel.launches == 1 and 0 < kernel.seconds < spent / 3  # of three runs or more
-    assert kernel.moved / kernel.seconds < 1e12  # bytes a second that no memory has
+    assert not fast
 
 
 def test_measuring_needs_arrays():
